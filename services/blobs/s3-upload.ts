@@ -15,6 +15,7 @@ export interface S3UploadOptions {
   signal: AbortSignal;
 }
 
+const beginMs = 30_000;
 const abortMs = 10_000;
 
 /** What compatible stores need: many support neither checksums after a body nor 100 Continue, nor buckets as host names. */
@@ -36,10 +37,13 @@ export const uploadToS3 = async (
   const { ContentType, ...at } = object;
 
   const putParts = async (first: Buffer, rest: AsyncIterable<Buffer>): Promise<string | undefined> => {
+    // Not ended by the caller: an upload whose id did not arrive cannot be removed.
+    const late = AbortSignal.timeout(beginMs);
     const begin = new s3.CreateMultipartUploadCommand(object);
-    const { UploadId } = await orAborted(client.send(begin, { abortSignal: signal }), signal);
+    const { UploadId } = await orAborted(client.send(begin, { abortSignal: late }), late);
     const upload = { ...at, UploadId };
     try {
+      signal.throwIfAborted();
       const Parts: { ETag: string | undefined; PartNumber: number }[] = [];
       const putPart = async (Body: Buffer) => {
         const PartNumber = Parts.length + 1;

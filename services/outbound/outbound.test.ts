@@ -7,7 +7,17 @@ import { createReach } from './reach.ts';
 const hosts: string[] = [];
 const server = createServer((request, response) => {
   hosts.push(request.headers.host ?? '');
+  if (request.url === '/silent') return;
+  if (request.url === '/breaks')
+    return void response.writeHead(200, { 'content-length': 9 }).write('x', () => response.destroy());
   if (request.url === '/moved') response.writeHead(302, { location: 'http://127.0.0.1:1/' });
+  if (request.url === '/counts') {
+    let bytes = 0;
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+    });
+    return void request.on('end', () => response.end(String(bytes)));
+  }
   response.end('x'.repeat(100_000));
 });
 let port: number;
@@ -82,7 +92,7 @@ describe('requests to hosts that tenants name', () => {
 
   test('connect only to an address that was checked, whatever the name resolves to at another time', async () => {
     const answers = [['127.0.0.1'], ['127.0.0.2'], ['::1', '127.0.0.1'], []];
-    const outbound = createOutbound(['127.0.0.1'], async () => answers.shift() ?? []);
+    const outbound = createOutbound(['127.0.0.1'], { resolve: async () => answers.shift() ?? [] });
     const url = (name: string) => `http://${name}.example:${port}/`;
     expect((await send(outbound, url('first'))).status).toBe(200);
     await expect(send(outbound, url('second'))).rejects.toThrow('not one that may be reached');
@@ -96,6 +106,25 @@ describe('requests to hosts that tenants name', () => {
     const outbound = createOutbound(['127.0.0.1']);
     const { status, text } = await send(outbound, `http://127.0.0.1:${port}/moved`);
     expect([status, text.length]).toEqual([302, 1000]);
+    await outbound.close();
+  });
+
+  test('end when nothing goes on, and say that a response broke off', async () => {
+    const outbound = createOutbound(['127.0.0.1'], { connections: null });
+    const body = Buffer.alloc(300_000);
+    const put = (path: string, idleMs: number) =>
+      outbound.send({
+        url: `http://127.0.0.1:${port}${path}`,
+        method: 'PUT',
+        headers: { 'content-length': String(body.length) },
+        body,
+        signal: AbortSignal.timeout(20_000),
+        maxBytes: 1000,
+        idleMs,
+      });
+    await expect(put('/silent', 200)).rejects.toThrow('Nothing was sent or received for 0.2 s.');
+    expect(await put('/counts', 20_000)).toMatchObject({ text: '300000', isBroken: false });
+    expect(await put('/breaks', 20_000)).toMatchObject({ status: 200, isBroken: true });
     await outbound.close();
   });
 });

@@ -1,6 +1,6 @@
 import { Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { createReach } from './reach.ts';
 
@@ -15,6 +15,8 @@ export interface OutboundRequest {
   signal: AbortSignal;
   /** How much of the response is read. */
   maxBytes: number;
+  /** Ends the request when for so long nothing of it was sent and nothing of the response arrived. Without it, the response has to begin within 60 s. */
+  idleMs?: number;
 }
 
 export interface OutboundResponse {
@@ -22,11 +24,21 @@ export interface OutboundResponse {
   headers: Record<string, string | string[] | undefined>;
   /** The beginning of the body. */
   text: string;
+  /** Whether the body broke off. */
+  isBroken: boolean;
+}
+
+export interface OutboundOptions {
+  resolve?: Resolve;
+  /** Connections to one origin at once, which all tenants share; further requests wait. Null for any number. */
+  connections?: number | null;
 }
 
 type Resolve = (hostname: string) => Promise<string[]>;
 
 const connectMs = 10_000;
+/** Pieces of a request, by which it is seen that it goes on. */
+const pieceBytes = 65_536;
 
 /** Resolves names without the threads that Node shares with files: a slow name server holds up nothing else. */
 const resolveByDns: Resolve = async (hostname) => {
@@ -39,7 +51,10 @@ const resolveByDns: Resolve = async (hostname) => {
  * Sends requests to hosts that tenants name. The address that is connected to is checked, whatever a name resolved to before; redirects
  * are not followed, and no more than a bounded part of a response is read.
  */
-export const createOutbound = (allowed: readonly string[], resolve = resolveByDns) => {
+export const createOutbound = (
+  allowed: readonly string[],
+  { resolve = resolveByDns, connections = 8 }: OutboundOptions = {},
+) => {
   const reach = createReach(allowed);
 
   const lookupFor =
@@ -70,7 +85,7 @@ export const createOutbound = (allowed: readonly string[], resolve = resolveByDn
     if (isIP(host) !== 0 && !reach.permits(host, protocol)) return callback(refused(), null);
     return connectors[protocol](options, callback);
   };
-  const agent = new Agent({ connect, connections: 8, keepAliveTimeout: 10_000, headersTimeout: 60_000 });
+  const agent = new Agent({ connect, connections, keepAliveTimeout: 10_000, headersTimeout: 60_000 });
 
   return {
     /** Returns what is wrong with a URL that can never be reached; undefined for others. */
@@ -83,15 +98,27 @@ export const createOutbound = (allowed: readonly string[], resolve = resolveByDn
     },
 
     /** Sends a request. Throws `OutboundError` without a response. */
-    async send({ url, maxBytes, ...options }: OutboundRequest): Promise<OutboundResponse> {
-      let response: Dispatcher.ResponseData;
+    async send({ url, maxBytes, idleMs, ...options }: OutboundRequest): Promise<OutboundResponse> {
+      const watch = idleMs === undefined ? undefined : createWatch(idleMs);
       try {
-        response = await request(url, { ...options, dispatcher: agent });
-      } catch (cause) {
-        throw asOutboundError(cause);
+        const watched = watch && {
+          body: options.body && inPieces(options.body, watch.goesOn),
+          signal: AbortSignal.any([options.signal, watch.signal]),
+          headersTimeout: 0,
+          bodyTimeout: 0,
+        };
+        let response: Dispatcher.ResponseData;
+        try {
+          response = await request(url, { ...options, ...watched, dispatcher: agent });
+        } catch (cause) {
+          throw asOutboundError(cause);
+        }
+        const { statusCode: status, headers, body } = response;
+        watch?.goesOn();
+        return { status, headers, ...(await readSome(body, maxBytes, watch?.goesOn)) };
+      } finally {
+        watch?.end();
       }
-      const { statusCode: status, headers, body } = response;
-      return { status, headers, text: await readSome(body, maxBytes) };
     },
 
     close: () => agent.destroy(),
@@ -111,18 +138,50 @@ const asOutboundError = (error: unknown): OutboundError => {
   return new OutboundError(`The connection failed${code ? ` (${code})` : ''}.`, { cause: error });
 };
 
+/** Aborts its signal when nothing has gone on for some time. */
+const createWatch = (ms: number) => {
+  const controller = new AbortController();
+  const giveUp = () => controller.abort(new OutboundError(`Nothing was sent or received for ${ms / 1000} s.`));
+  const timer = setTimeout(giveUp, ms);
+  return { signal: controller.signal, goesOn: () => void timer.refresh(), end: () => clearTimeout(timer) };
+};
+
+function* slices(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+}
+
+/** Passes the body of a request on; each piece of a long one is taken when the connection has room for it. */
+const inPieces = (body: string | Uint8Array | Readable, onPiece: () => void): string | Uint8Array | Readable => {
+  if (typeof body === 'string' || (body instanceof Uint8Array && body.length <= pieceBytes)) return body;
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for await (const piece of body instanceof Uint8Array ? slices(body) : (body as AsyncIterable<Buffer>)) {
+      onPiece();
+      yield piece;
+    }
+  }
+  // An error that comes after its reader has left would end the process.
+  return Readable.from(pieces(), { objectMode: false }).on('error', () => {});
+};
+
 /** Reads the beginning of a body; one that is too long or breaks off is cut. */
-const readSome = async (body: Readable, maxBytes: number): Promise<string> => {
+const readSome = async (
+  body: Readable,
+  maxBytes: number,
+  onChunk = () => {},
+): Promise<Pick<OutboundResponse, 'text' | 'isBroken'>> => {
   const chunks: Buffer[] = [];
   let bytes = 0;
+  let isBroken = false;
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
+      onChunk();
       chunks.push(chunk.subarray(0, maxBytes - bytes));
       bytes += chunk.length;
       if (bytes >= maxBytes) break;
     }
   } catch {
-    // The status has arrived, which is what counts.
+    // The status has arrived, which is what counts for some.
+    isBroken = true;
   }
-  return Buffer.concat(chunks).toString();
+  return { text: Buffer.concat(chunks).toString(), isBroken };
 };

@@ -22,15 +22,17 @@ const cameOfAway = (error: unknown): boolean => {
 
 /**
  * Runs a task that a process needs before it can serve. While the database is unavailable the task is retried, for half
- * a minute in total: a process that ended instead would have to load all its code again. The task must be safe to
- * repeat.
+ * a minute in total: a process that ended instead would have to load all its code again. With `stopping`, it is retried
+ * until that fires. The task must be safe to repeat.
  */
-export const onceThere = async <T>(task: () => Promise<T>): Promise<T> => {
-  for (const until = performance.now() + patienceMs; ; await sleep(betweenTriesMs)) {
+export const onceThere = async <T>(task: () => Promise<T>, stopping?: AbortSignal): Promise<T> => {
+  const until = performance.now() + patienceMs;
+  const isOver = () => (stopping ? stopping.aborted : performance.now() > until);
+  for (; ; await sleep(betweenTriesMs)) {
     try {
       return await task();
     } catch (error) {
-      if (!cameOfAway(error) || performance.now() > until) throw error;
+      if (!cameOfAway(error) || isOver()) throw error;
     }
   }
 };

@@ -143,6 +143,8 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     expect(await accepted(first, second.secret)).toEqual([true, true]);
     const third = await rotate(60);
     expect(await accepted(first, second.secret, third.secret)).toEqual([true, true, true]);
+    await database.query("update webhooks set older_until = now() - interval '1 s' where id = $1", [id]);
+    expect(await accepted(first, second.secret, third.secret)).toEqual([false, true, true]);
     await database.query("update webhooks set former_until = now() - interval '1 s' where id = $1", [id]);
     expect(await accepted(first, second.secret, third.secret)).toEqual([false, false, true]);
     const fourth = await rotate(0);

@@ -1438,7 +1438,7 @@ class Export(Model):
     """
     files: list[ExportedFile]
     """
-    The files that have arrived.
+    The files that have arrived, once the export has ended. They are fewer than `fileCount` if their list would have more than 1 MiB, or if the gateway that exported them ended.
     """
     id: str
     size_bytes: int

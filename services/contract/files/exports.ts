@@ -38,7 +38,7 @@ const s3Schema = z.strictObject({
   prefix: prefixSchema.optional().meta({ description: 'The folder in the bucket. Default: none.' }),
   region: z
     .string()
-    .regex(/^[a-z0-9-]{1,64}$/, 'must be the name of a region')
+    .regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'must be the name of a region')
     .optional()
     .meta({ description: 'Default `us-east-1`.' }),
   endpoint: fetchUrlSchema
@@ -151,7 +151,13 @@ export const exportSummarySchema = z
 export type ExportSummary = z.infer<typeof exportSummarySchema>;
 
 export const exportSchema = exportSummarySchema
-  .extend({ files: z.array(exportedFileSchema).meta({ description: 'The files that have arrived.' }) })
+  .extend({
+    files: z.array(exportedFileSchema).meta({
+      description:
+        'The files that have arrived, once the export has ended. They are fewer than `fileCount` if their list would have more than 1 MiB, ' +
+        'or if the gateway that exported them ended.',
+    }),
+  })
   .meta({ id: 'Export' });
 
 export type Export = z.infer<typeof exportSchema>;

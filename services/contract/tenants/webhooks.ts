@@ -33,7 +33,7 @@ export const rotateWebhookSchema = z
   .strictObject({
     graceSeconds: z.int().min(0).max(604_800).default(86_400).meta({
       description:
-        'How long the former secret signs beside the new one. Default 24 hours, at most 7 days; 0 ends it at once.',
+        'How long the former secret signs beside the new one. Default 24 hours, at most 7 days; 0 ends it at once. Older secrets that still sign end with it, or earlier.',
     }),
   })
   .meta({ id: 'RotateWebhook' });

@@ -123,8 +123,8 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     quotas,
   });
   const files = createFiles({ access, activity });
-  const { outbound } = platform;
-  const exporter = createExporter({ store: store.exports, files, outbound, activity, background });
+  const { outbound, uploads } = platform;
+  const exporter = createExporter({ store: store.exports, files, outbound: uploads, activity, background });
   const packages = createPackages({ access, commands });
   const builder = createBuilder({
     site: driver.site,
@@ -176,7 +176,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
       seal: platform.seal,
     }),
     exporter,
-    exports: createExports({ store: store.exports, directory, outbound, exporter }),
+    exports: createExports({ store: store.exports, directory, outbound: uploads, exporter }),
     links: createLinks({ links: store.links, directory, files }),
     jupyter: createJupyter({ access, activity }),
     stats: createStats({ usage, directory }),

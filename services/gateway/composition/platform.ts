@@ -49,6 +49,8 @@ export interface Platform {
   vault: Vault;
   /** Sends requests to hosts that tenants name. */
   outbound: Outbound;
+  /** The same for files, which take long: each has a connection of its own. */
+  uploads: Outbound;
   background: Background;
   templates: Map<string, Template>;
   ceiling: Ceiling;
@@ -122,6 +124,8 @@ export const openPlatform = async (
   stack.defer(connections.close);
   const outbound = createOutbound(config.outboundAllow);
   stack.defer(outbound.close);
+  const uploads = createOutbound(config.outboundAllow, { connections: null });
+  stack.defer(uploads.close);
   return {
     config,
     id,
@@ -134,6 +138,7 @@ export const openPlatform = async (
     seal: createSeal(deployment.secret),
     vault: createVault(deployment.secret),
     outbound,
+    uploads,
     background: createBackground((what, err) => log.error({ err }, `could not ${what}`)),
     templates,
     ceiling,

@@ -1,4 +1,4 @@
-import { bigint, index, integer, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
+import { bigint, boolean, index, integer, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import type { ExportedFile, ExportFailure } from '#contract';
 import { boxes, instant, tenants } from './schema.ts';
 
@@ -18,7 +18,9 @@ export const fileExports = pgTable(
       .notNull()
       .default('running'),
     target: text('target'),
-    /** The files that have arrived, and what they amount to. */
+    /** Whether its gateway has to end it. */
+    isCanceled: boolean('is_canceled').notNull().default(false),
+    /** The files that have arrived, written at the end, and what they amount to. */
     files: jsonb('files').$type<ExportedFile[]>().notNull().default([]),
     fileCount: integer('file_count').notNull().default(0),
     sizeBytes: bigint('size_bytes', { mode: 'number' }).notNull().default(0),

@@ -13,10 +13,11 @@ export const webhooks = pgTable(
     url: text('url').notNull(),
     types: text('types').array().notNull(),
     enabled: boolean('enabled').notNull().default(true),
-    /** The number of its secret. Those from `signsFrom` on sign too, until `formerUntil`. */
+    /** The number of its secret. The one before it signs too until `formerUntil`, and those from `signsFrom` on until `olderUntil`. */
     secretNumber: integer('secret_number').notNull().default(0),
     signsFrom: integer('signs_from').notNull().default(0),
     formerUntil: instant('former_until'),
+    olderUntil: instant('older_until'),
     /** Since when all deliveries have failed. */
     failingSince: instant('failing_since'),
     createdAt: instant('created_at').notNull().defaultNow(),

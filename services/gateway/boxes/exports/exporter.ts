@@ -4,16 +4,17 @@ import type { Outbound } from '../../../outbound/outbound.ts';
 import { onceThere } from '../../../postgres/away.ts';
 import type { Background } from '../../../waiting/background.ts';
 import { createGate, type Gate } from '../../../waiting/gate.ts';
-import type { ExportStore } from '../../store/box/exports.ts';
+import { orAborted } from '../../../waiting/or-aborted.ts';
+import type { ExportOutcome, ExportStore } from '../../store/box/exports.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
-import type { Files } from '../reach/files.ts';
+import type { Files, Opened } from '../reach/files.ts';
 import { ExportFailed } from './export-failed.ts';
 import { asReadFailure, type Selected, select } from './selection.ts';
 import { asExportFailed, createBucket, type Target, urlTarget } from './targets.ts';
 
 export interface ExporterOptions {
-  store: Pick<ExportStore, 'progress' | 'runs' | 'finish' | 'failAbandoned'>;
+  store: Pick<ExportStore, 'progress' | 'goesOn' | 'finish' | 'unfinished' | 'fail'>;
   files: Pick<Files, 'open' | 'stat' | 'list'>;
   outbound: Pick<Outbound, 'send'>;
   activity: Activity;
@@ -25,7 +26,9 @@ const maxAtOnce = 16;
 const maxOfTenant = 4;
 const defaultSeconds = 600;
 const progressMs = 2000;
-const abandonedAtOnce = 100;
+const pageSize = 500;
+/** How much of the list of files is recorded. */
+const maxListBytes = 1024 * 1024;
 /** How much text of a box or a store is recorded. */
 const maxText = 1000;
 
@@ -57,11 +60,19 @@ export const createExporter = ({ store, files, outbound, activity, background }:
   };
 
   const write = async (ref: BoxRef, { path, shown, key, target }: Item, signal: AbortSignal): Promise<ExportedFile> => {
-    const opened = await files.open(ref, path).catch((error) => Promise.reject(asReadFailure(error, shown)));
-    if (opened.kind !== 'file') throw new ExportFailed('not_found', 'There is no file at this path.', shown);
+    const opening = files.open(ref, path);
+    const opened = await orAborted(opening, signal).catch((error) => {
+      // It may still come, and is not read then.
+      opening.then(close, () => {});
+      throw asReadFailure(error, shown);
+    });
+    if (opened.kind !== 'file') {
+      close(opened);
+      throw new ExportFailed('not_found', 'There is no file at this path.', shown);
+    }
     const { body, lengthBytes, mediaType = 'application/octet-stream' } = opened;
     try {
-      if (lengthBytes === undefined) throw notSent(shown);
+      if (lengthBytes === undefined || opened.range || opened.isUnchanged) throw notSent(shown);
       if (lengthBytes > target.maxBytes)
         throw new ExportFailed('too_large', `The file has more than ${target.maxBytes} bytes.`, shown);
       const content = addAbortSignal(signal, namingFailures(body, shown));
@@ -117,7 +128,7 @@ export const createExporter = ({ store, files, outbound, activity, background }:
     const { paths = [], s3 } = ask;
     if (!s3) return;
     const { selected, skipped } = await select(files, ref, paths, signal);
-    report.skipped = skipped;
+    report.skip(skipped);
     const bucket = await createBucket(outbound, s3);
     try {
       const prefix = s3.prefix?.replace(/([^/])$/, '$1/') ?? '';
@@ -135,14 +146,14 @@ export const createExporter = ({ store, files, outbound, activity, background }:
     const seconds = ask.timeoutSeconds ?? defaultSeconds;
     const late = AbortSignal.timeout(seconds * 1000);
     const signal = AbortSignal.any([background.signal, canceled.signal, late]);
-    const written: ExportedFile[] = [];
-    const report: Report = { skipped: 0, onFile: (file) => written.push(file) };
+    const report = createReport();
     let noted = 0;
     const note = background.oneAtATime('note the progress of an export', async () => {
-      const isNew = noted !== written.length;
-      noted = written.length;
+      const { files: _, ...counts } = report.outcome;
+      const isNew = noted !== counts.fileCount;
+      noted = counts.fileCount;
       // It may have been canceled at another gateway.
-      if (!(await (isNew ? store.progress(id, written) : store.runs(id)))) canceled.abort();
+      if (!(await (isNew ? store.progress(id, counts) : store.goesOn(id)))) canceled.abort();
     });
     const timer = setInterval(note, progressMs);
     const release = activity.hold(ref.box);
@@ -160,12 +171,12 @@ export const createExporter = ({ store, files, outbound, activity, background }:
             : asExportFailed(error);
       if (!failed) unforeseen = error;
       const { code, message, path } = failed ?? new ExportFailed('internal', 'The gateway failed to export the files.');
-      failure = { code, detail: toPlain(message.slice(0, maxText)), path };
+      failure = { code, detail: toPlain(message.slice(0, maxText)), path: path && toPlain(path) };
     } finally {
       clearInterval(timer);
       release();
     }
-    await onceThere(() => store.finish(id, { files: written, skipped: report.skipped, failure }));
+    await onceThere(() => store.finish(id, report.outcome, failure), background.signal);
     if (unforeseen !== undefined) throw unforeseen;
   };
 
@@ -201,10 +212,15 @@ export const createExporter = ({ store, files, outbound, activity, background }:
     /** Resolves when an export that is performed here has ended. */
     ended: (id: string): Promise<void> => working.get(id)?.ended ?? Promise.resolve(),
 
-    /** Ends exports that were canceled at another gateway, and fails those whose gateway has died. */
-    sweep: background.oneAtATime('look after the exports', () =>
-      store.failAbandoned([...working.keys()], asFailure(interrupted), abandonedAtOnce),
-    ),
+    /** Fails exports whose gateway has died, and those that this gateway has given up without being able to write that. */
+    sweep: background.oneAtATime('look after the exports', async () => {
+      for (let page: string[] | undefined; page === undefined || page.length === pageSize; ) {
+        page = await store.unfinished(page?.at(-1) ?? '', pageSize);
+        // Looked up after the rows were read: one of this gateway is worked on before its row is written.
+        const abandoned = page.filter((id) => !working.has(id));
+        if (abandoned.length > 0) await store.fail(abandoned, asFailure(interrupted));
+      }
+    }),
   };
 };
 
@@ -226,10 +242,29 @@ const namingFailures = (body: Readable, shown: string): Readable => {
   return content.on('error', () => {});
 };
 
-interface Report {
-  skipped: number;
-  onFile: (file: ExportedFile) => void;
-}
+const close = (opened: Opened): void => {
+  if (opened.kind !== 'folder') opened.body.destroy();
+};
+
+/** Gathers what an export has done. The list of its files is cut; the counts are of all. */
+const createReport = () => {
+  const outcome: ExportOutcome = { files: [], fileCount: 0, sizeBytes: 0, skipped: 0 };
+  let listBytes = 0;
+  return {
+    outcome,
+    skip: (entries: number): void => {
+      outcome.skipped = entries;
+    },
+    onFile: (file: ExportedFile): void => {
+      outcome.fileCount += 1;
+      outcome.sizeBytes += file.sizeBytes;
+      listBytes += Buffer.byteLength(JSON.stringify(file));
+      if (listBytes <= maxListBytes) outcome.files.push(file);
+    },
+  };
+};
+
+type Report = ReturnType<typeof createReport>;
 
 const asFailure = ({ code, message, path }: ExportFailed): ExportFailure => ({ code, detail: message, path });
 
@@ -238,4 +273,3 @@ const interrupted = new ExportFailed(
   'The gateway that exported the files ended. Request the export again.',
 );
 const canceledByRequest = new ExportFailed('canceled', 'The export was canceled.');
-export const cancellation = asFailure(canceledByRequest);

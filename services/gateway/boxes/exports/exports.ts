@@ -6,7 +6,7 @@ import type { ExportRow, ExportStore, ExportSummaryRow } from '../../store/box/e
 import type { BoxRef } from '../box-ref.ts';
 import { checkLiving } from '../life/box-state.ts';
 import type { Directory } from '../life/directory.ts';
-import { cancellation, type Exporter } from './exporter.ts';
+import type { Exporter } from './exporter.ts';
 import { endpointOf } from './targets.ts';
 
 export interface ExportsOptions {
@@ -43,11 +43,19 @@ export const createExports = ({ store, directory, outbound, exporter }: ExportsO
   return {
     find,
 
-    /** Begins an export, and waits for its end for some time unless it is detached. */
-    async create(ref: BoxRef, ask: CreateExport, leave: AbortSignal): Promise<ExportRow> {
+    /**
+     * Begins an export, and waits for its end for some time unless it is detached. `onAccepted` is given when the id has to be recorded
+     * before it begins.
+     */
+    async create(
+      ref: BoxRef,
+      ask: CreateExport,
+      { leave, onAccepted }: { leave: AbortSignal; onAccepted?: ((id: string) => Promise<void>) | undefined },
+    ): Promise<ExportRow> {
       checkTargets(ask);
       checkLiving(await directory.find(ref));
       const id = newId('exp');
+      await onAccepted?.(id);
       const row = await exporter.begin(id, ref, ask, () =>
         store.insert({ id, tenantId: ref.tenant, boxId: ref.box, target: targetOf(ask) }, maxRunning),
       );
@@ -60,7 +68,8 @@ export const createExports = ({ store, directory, outbound, exporter }: ExportsO
       const over = AbortSignal.any([leave, timer.signal]);
       await Promise.race([exporter.ended(id), sleep(waitMs, undefined, { signal: over }).catch(() => {})]);
       timer.abort();
-      return await find(ref, id);
+      // It has begun, whatever follows.
+      return await find(ref, id).catch(() => row);
     },
 
     async list(ref: BoxRef, query: PageQuery): Promise<Page<ExportSummaryRow>> {
@@ -71,7 +80,7 @@ export const createExports = ({ store, directory, outbound, exporter }: ExportsO
     /** Ends an export that runs, at whichever gateway; files that have arrived stay. */
     async cancel(ref: BoxRef, id: string): Promise<void> {
       await directory.find(ref);
-      if (!(await store.cancel(ref.box, id, cancellation))) throw noExport();
+      if (!(await store.cancel(ref.box, id))) throw noExport();
       exporter.cancel(id);
     },
   };

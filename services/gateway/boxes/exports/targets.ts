@@ -2,7 +2,12 @@ import type { Readable } from 'node:stream';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { S3Target } from '#contract';
 import { compatible, uploadToS3 } from '../../../blobs/s3-upload.ts';
-import { type Outbound, OutboundError, type OutboundRequest } from '../../../outbound/outbound.ts';
+import {
+  type Outbound,
+  OutboundError,
+  type OutboundRequest,
+  type OutboundResponse,
+} from '../../../outbound/outbound.ts';
 import { ExportFailed } from './export-failed.ts';
 
 /** The content of a file, of exactly this length. */
@@ -30,6 +35,8 @@ const maxParts = 10_000;
 
 /** The deadline of a request without the signal of its export. */
 const requestMs = 60_000;
+/** How long nothing may be sent or received. */
+const idleMs = 60_000;
 
 /** The code in an error of S3, Google Cloud Storage or Azure. */
 const errorCode = /<Code>([A-Za-z0-9]{1,64})<\/Code>/;
@@ -51,8 +58,9 @@ export const urlTarget = (outbound: Send, url: string, headers: Record<string, s
       body: lengthBytes > 0 ? body : null,
       signal,
       maxBytes: responseBytes,
+      idleMs,
     };
-    const { status, headers: given, text } = await outbound.send(request);
+    const { status, headers: given, text } = await whole(outbound.send(request));
     if (status < 200 || status > 299) throw refusal(status, errorCode.exec(text)?.[1]);
     return typeof given.etag === 'string' ? given.etag : null;
   },
@@ -83,7 +91,11 @@ export const createBucket = async (outbound: Send, target: S3Target) => {
           return (await uploadToS3(client, object, body, { partBytes: size, signal })) ?? null;
         } catch (error) {
           if (error instanceof s3.S3ServiceException) throw refusal(error.$metadata.httpStatusCode, error.name);
-          throw error;
+          if (signal.aborted || asExportFailed(error)) throw error;
+          const isLate = error instanceof Error && error.name === 'TimeoutError';
+          throw isLate
+            ? new ExportFailed('unreachable', 'The store did not respond in time.')
+            : new ExportFailed('refused', 'The store sent an invalid response.');
         }
       },
     }),
@@ -92,9 +104,15 @@ export const createBucket = async (outbound: Send, target: S3Target) => {
 
 const encode = encodeURIComponent;
 
+const whole = async (sent: Promise<OutboundResponse>): Promise<OutboundResponse> => {
+  const response = await sent;
+  if (response.isBroken) throw new OutboundError('The response broke off.');
+  return response;
+};
+
 /** The origin of the store. */
 export const endpointOf = ({ endpoint, region = 'us-east-1' }: S3Target): string =>
-  new URL(endpoint ?? `https://s3.${region}.amazonaws.com`).origin;
+  new URL(endpoint ?? `https://s3.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`).origin;
 
 /** Sends the requests of the library as all requests to hosts that tenants name: to checked addresses, without following redirects. */
 const guardedHandler = (outbound: Send): RequestHandler => ({
@@ -106,14 +124,16 @@ const guardedHandler = (outbound: Send): RequestHandler => ({
       (Array.isArray(value) ? value : [value ?? '']).map((one) => `${encode(name)}=${encode(one)}`),
     );
     const origin = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}`;
-    const response = await outbound.send({
+    const sent = outbound.send({
       url: `${origin}${path}${pairs.length > 0 ? `?${pairs.join('&')}` : ''}`,
       method: method as OutboundRequest['method'],
       headers,
       body: body ?? null,
       signal: abortSignal instanceof AbortSignal ? abortSignal : AbortSignal.timeout(requestMs),
       maxBytes: responseBytes,
+      idleMs,
     });
+    const response = await whole(sent);
     const given = Object.entries(response.headers).map(([name, value]) => [name, String(value)]);
     const bytes = new TextEncoder().encode(response.text);
     return { response: { statusCode: response.status, headers: Object.fromEntries(given), body: bytes } };

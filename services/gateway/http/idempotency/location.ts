@@ -4,6 +4,6 @@ import type { Reference } from '../../store/reference.ts';
 export const locationOf = (reference: Reference): string => {
   const { kind, id } = reference;
   if (kind === 'box') return `/v1/boxes/${id}`;
-  if (kind === 'execution' || kind === 'command') return `/v1/boxes/${reference.box}/${kind}s/${id}`;
+  if ('box' in reference) return `/v1/boxes/${reference.box}/${kind}s/${id}`;
   return `/v1/admin/${kind}s/${id}`;
 };

@@ -1,5 +1,4 @@
-import { and, desc, eq, getTableColumns, inArray, lt, not, notInArray, or, type SQL, sql } from 'drizzle-orm';
-import type { PgColumn } from 'drizzle-orm/pg-core';
+import { and, desc, eq, getTableColumns, gt, inArray, lt, not, or, sql } from 'drizzle-orm';
 import type { ExportedFile, ExportFailure, Page, PageQuery } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
@@ -11,31 +10,26 @@ import { fileExports } from '../schema-exports.ts';
 export type ExportRow = typeof fileExports.$inferSelect;
 export type ExportSummaryRow = Omit<ExportRow, 'files'>;
 
+/** What an export has done: `files` may be fewer than `fileCount`. */
+export interface ExportOutcome {
+  files: ExportedFile[];
+  fileCount: number;
+  sizeBytes: number;
+  skipped: number;
+}
+
+/** Ended exports of a box that are kept. */
+const mostEnded = 100;
+
 /** Exports of files. Each belongs to the gateway that began it: no other has the caller's keys. */
 export const createExportStore = (db: Database, gateway: string | null) => {
   const { files: _, ...summary } = getTableColumns(fileExports);
   const ofBox = (boxId: string, id: string) => and(eq(fileExports.boxId, boxId), eq(fileExports.id, id));
   const isMine = sql`${fileExports.gatewayId} is not distinct from ${gateway}`;
   const isRunning = eq(fileExports.state, 'running');
-  const failed = (failure: ExportFailure) => ({ state: 'failed', failure, endedAt: sql`now()` }) as const;
-
-  /** Writes all files that have arrived, and changes the row; it may be repeated. Returns its state. */
-  const write = async (id: string, files: readonly ExportedFile[], changes: Record<string, SQL | number>) => {
-    const [row] = await db
-      .update(fileExports)
-      .set({
-        files: [...files],
-        fileCount: files.length,
-        sizeBytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-        ...changes,
-      })
-      .where(and(eq(fileExports.id, id), isMine))
-      .returning({ state: fileExports.state });
-    return row?.state;
-  };
-
+  const goesOn = and(isRunning, not(fileExports.isCanceled));
   return {
-    /** Inserts an export, unless the tenant has `most` that run: then undefined is returned. */
+    /** Inserts an export, unless the tenant has `most` that run: then undefined is returned. Only the newest ended ones of the box stay. */
     async insert(
       row: { id: string; tenantId: string; boxId: string; target: string | null },
       most: number,
@@ -45,6 +39,13 @@ export const createExportStore = (db: Database, gateway: string | null) => {
         await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, row.tenantId)).for('no key update');
         const running = await tx.$count(fileExports, and(eq(fileExports.tenantId, row.tenantId), isRunning));
         if (running >= most) return undefined;
+        const old = tx
+          .select({ id: fileExports.id })
+          .from(fileExports)
+          .where(and(eq(fileExports.boxId, row.boxId), not(isRunning)))
+          .orderBy(desc(fileExports.createdAt), desc(fileExports.id))
+          .offset(mostEnded);
+        await tx.delete(fileExports).where(inArray(fileExports.id, old));
         const [inserted] = await tx
           .insert(fileExports)
           .values({ ...row, gatewayId: gateway })
@@ -68,54 +69,50 @@ export const createExportStore = (db: Database, gateway: string | null) => {
       return toPage(rows, query.limit);
     },
 
-    /** Writes the files that have arrived so far. Returns whether the export still runs. */
-    progress: async (id: string, files: readonly ExportedFile[]): Promise<boolean> =>
-      (await write(id, files, {})) === 'running',
-
-    runs: async (id: string): Promise<boolean> =>
-      (await db.$count(fileExports, and(eq(fileExports.id, id), isRunning))) > 0,
-
-    /** Ends an export with all files that have arrived; one that was canceled stays so. May be repeated. */
-    async finish(
-      id: string,
-      { files, skipped, failure }: { files: readonly ExportedFile[]; skipped: number; failure: ExportFailure | null },
-    ): Promise<void> {
-      const unlessEnded = (column: PgColumn, value: SQL) =>
-        sql`case when ${isRunning} then ${value} else ${column} end`;
-      await write(id, files, {
-        skipped,
-        state: unlessEnded(fileExports.state, sql`${failure ? 'failed' : 'done'}::text`),
-        failure: unlessEnded(fileExports.failure, sql`${failure && JSON.stringify(failure)}::jsonb`),
-        endedAt: unlessEnded(fileExports.endedAt, sql`now()`),
-      });
+    /** Writes how much has arrived. Returns whether the export goes on. */
+    async progress(id: string, counts: Omit<ExportOutcome, 'files'>): Promise<boolean> {
+      const { rowCount } = await db
+        .update(fileExports)
+        .set(counts)
+        .where(and(eq(fileExports.id, id), isMine, goesOn));
+      return rowCount === 1;
     },
 
-    /** Ends an export that runs at any gateway, which notices. Returns whether there is such an export. */
-    async cancel(boxId: string, id: string, failure: ExportFailure): Promise<boolean> {
+    /** Returns whether an export runs and was not canceled. */
+    goesOn: async (id: string): Promise<boolean> =>
+      (await db.$count(fileExports, and(eq(fileExports.id, id), isMine, goesOn))) > 0,
+
+    /** Ends an export that runs. May be repeated. */
+    async finish(id: string, outcome: ExportOutcome, failure: ExportFailure | null): Promise<void> {
       await db
         .update(fileExports)
-        .set(failed(failure))
-        .where(and(ofBox(boxId, id), isRunning));
-      return (await db.$count(fileExports, ofBox(boxId, id))) > 0;
+        .set({ ...outcome, state: failure ? 'failed' : 'done', failure, endedAt: sql`now()` })
+        .where(and(eq(fileExports.id, id), isMine, isRunning));
     },
 
-    /** Fails up to `limit` exports whose gateway has died, and those of this gateway on which it does not work. */
-    async failAbandoned(working: readonly string[], failure: ExportFailure, limit: number): Promise<void> {
-      const abandoned = db
+    /** Has the gateway of an export end it, if it runs. Returns whether there is such an export. */
+    async cancel(boxId: string, id: string): Promise<boolean> {
+      const { rowCount } = await db.update(fileExports).set({ isCanceled: true }).where(ofBox(boxId, id));
+      return rowCount === 1;
+    },
+
+    /** Returns the ids behind `after`, in their order, of up to `limit` exports that run at this gateway or at one that has died. */
+    async unfinished(after: string, limit: number): Promise<string[]> {
+      const rows = await db
         .select({ id: fileExports.id })
         .from(fileExports)
-        .where(
-          and(
-            isRunning,
-            or(
-              and(isMine, notInArray(fileExports.id, [...working])),
-              and(not(isMine), not(isServing(fileExports.gatewayId))),
-            ),
-          ),
-        )
-        .limit(limit)
-        .for('update', { skipLocked: true });
-      await db.update(fileExports).set(failed(failure)).where(inArray(fileExports.id, abandoned));
+        .where(and(isRunning, gt(fileExports.id, after), or(isMine, not(isServing(fileExports.gatewayId)))))
+        .orderBy(fileExports.id)
+        .limit(limit);
+      return rows.map(({ id }) => id);
+    },
+
+    /** Fails those of some exports that run. */
+    async fail(ids: readonly string[], failure: ExportFailure): Promise<void> {
+      await db
+        .update(fileExports)
+        .set({ state: 'failed', failure, endedAt: sql`now()` })
+        .where(and(inArray(fileExports.id, [...ids]), isRunning));
     },
 
     /** Deletes up to `limit` exports that ended this long ago; returns their number. */

@@ -5,6 +5,7 @@ CREATE TABLE "file_exports" (
 	"gateway_id" text,
 	"state" text DEFAULT 'running' NOT NULL,
 	"target" text,
+	"is_canceled" boolean DEFAULT false NOT NULL,
 	"files" jsonb DEFAULT '[]'::jsonb NOT NULL,
 	"file_count" integer DEFAULT 0 NOT NULL,
 	"size_bytes" bigint DEFAULT 0 NOT NULL,

@@ -60,7 +60,8 @@ export const createDeliveryStore = (db: Database) => {
         set attempts = claimed.attempts + 1, next_at = now() + make_interval(secs => ${leaseSeconds})
         from (
           select due.id, hook.url, hook.secret_number,
-            case when hook.former_until > now() then hook.signs_from else hook.secret_number end as signs_from
+            case when not coalesce(hook.former_until > now(), false) then hook.secret_number
+              when hook.older_until > now() then hook.signs_from else hook.secret_number - 1 end as signs_from
           from ${webhooks} hook
             join ${tenants} owner on owner.id = hook.tenant_id and owner.state = 'active'
             cross join lateral (

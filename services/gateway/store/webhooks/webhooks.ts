@@ -52,18 +52,25 @@ export const createWebhookStore = (db: Database) => {
     },
 
     /**
-     * Gives a webhook its next secret. Former ones sign until the end of the grace period: also those of an earlier rotation whose period
-     * has not ended, so that a rotation whose response was lost can be repeated. At most `most` sign.
+     * Gives a webhook its next secret. The former one signs until the end of the grace period. Those of earlier rotations whose periods
+     * have not ended sign until the first of all these ends: a rotation whose response was lost can be repeated, and none gives a secret
+     * more time. At most `most` sign.
      */
     async rotate(tenantId: string, id: string, graceSeconds: number, most: number): Promise<WebhookRow | undefined> {
       const next = sql`${webhooks.secretNumber} + 1`;
-      const signing = sql`case when ${webhooks.formerUntil} > now() then ${webhooks.signsFrom} else ${webhooks.secretNumber} end`;
+      const until = sql`now() + make_interval(secs => ${graceSeconds})`;
+      const hasFormer = sql`${webhooks.formerUntil} > now()`;
+      const hasOlder = sql`${webhooks.olderUntil} > now()`;
+      const signing = sql`case when not coalesce(${hasFormer}, false) then ${webhooks.secretNumber}
+        when ${hasOlder} then ${webhooks.signsFrom} else ${webhooks.secretNumber} - 1 end`;
       const [row] = await db
         .update(webhooks)
         .set({
           secretNumber: next,
           signsFrom: graceSeconds > 0 ? sql`greatest(${signing}, ${next} - ${most - 1}::int)` : next,
-          formerUntil: sql`now() + make_interval(secs => ${graceSeconds})`,
+          formerUntil: until,
+          // Of nulls, `least` takes no notice.
+          olderUntil: sql`least(${until}, case when ${hasFormer} then ${webhooks.formerUntil} end, case when ${hasOlder} then ${webhooks.olderUntil} end)`,
         })
         .where(own(tenantId, id))
         .returning();

@@ -1,3 +1,4 @@
+import type { Context } from 'hono';
 import { z } from 'zod';
 import {
   createExportSchema,
@@ -11,6 +12,8 @@ import { largeJson } from '../../../../json/json-bounds.ts';
 import type { Exports } from '../../../boxes/exports/exports.ts';
 import type { ExportRow, ExportSummaryRow } from '../../../store/box/exports.ts';
 import type { Endpoints } from '../../endpoint.ts';
+import type { Env } from '../../env.ts';
+import { locationOf } from '../../idempotency/location.ts';
 import { boxParams } from '../boxes/boxes.ts';
 
 const params = boxParams.extend({ export: z.string().max(64) });
@@ -28,7 +31,9 @@ export const addExportRoutes = ({ add }: Endpoints, exports: Exports, stopping: 
       params: boxParams,
       body: createExportSchema,
       bounds: largeJson,
-      idempotent: true,
+      idempotent: {
+        replay: async ({ c, tenant, params: { box } }, { id }) => respond(c, await exports.find({ tenant, box }, id)),
+      },
       responses: {
         201: { description: 'The export has ended; `state` says how.', schema: exportSchema },
         202: { description: 'The export runs in the background.', schema: exportSchema },
@@ -37,9 +42,14 @@ export const addExportRoutes = ({ add }: Endpoints, exports: Exports, stopping: 
     async ({ c, tenant, params, body }) => {
       const leave = new AbortController();
       c.env?.outgoing?.once('close', () => leave.abort());
-      const row = await exports.create({ tenant, box: params.box }, body, AbortSignal.any([leave.signal, stopping]));
-      c.header('Location', `/v1/boxes/${row.boxId}/exports/${row.id}`);
-      return c.json(toExport(row), row.state === 'running' ? 202 : 201);
+      const { box } = params;
+      const progress = c.get('progress');
+      const row = await exports.create({ tenant, box }, body, {
+        leave: AbortSignal.any([leave.signal, stopping]),
+        onAccepted: progress && ((id) => progress.mayStart({ kind: 'export', box, id })),
+      });
+      await progress?.hasStarted();
+      return respond(c, row);
     },
   );
 
@@ -65,7 +75,7 @@ export const addExportRoutes = ({ add }: Endpoints, exports: Exports, stopping: 
       method: 'get',
       path: '/v1/boxes/{box}/exports/{export}',
       scope: 'files',
-      summary: 'Read an export with the files that have arrived',
+      summary: 'Read an export, after its end with its files',
       tag,
       params,
       responses: { 200: { description: 'The export.', schema: exportSchema } },
@@ -88,6 +98,11 @@ export const addExportRoutes = ({ add }: Endpoints, exports: Exports, stopping: 
       return c.body(null, 204);
     },
   );
+};
+
+const respond = (c: Context<Env>, row: ExportRow): Response => {
+  c.header('Location', locationOf({ kind: 'export', box: row.boxId, id: row.id }));
+  return c.json(toExport(row), row.state === 'running' ? 202 : 201);
 };
 
 const toSummary = (row: ExportSummaryRow): ExportSummary => ({
