@@ -15,7 +15,8 @@ export interface S3UploadOptions {
   signal: AbortSignal;
 }
 
-const beginMs = 30_000;
+/** How long the id of an upload is waited for after its caller has left. */
+const lastMs = 5000;
 const abortMs = 10_000;
 
 /** What compatible stores need: many support neither checksums after a body nor 100 Continue, nor buckets as host names. */
@@ -37,10 +38,11 @@ export const uploadToS3 = async (
   const { ContentType, ...at } = object;
 
   const putParts = async (first: Buffer, rest: AsyncIterable<Buffer>): Promise<string | undefined> => {
-    // Not ended by the caller: an upload whose id did not arrive cannot be removed.
-    const late = AbortSignal.timeout(beginMs);
     const begin = new s3.CreateMultipartUploadCommand(object);
+    // An upload whose id does not arrive cannot be removed.
+    const late = later(signal, lastMs);
     const { UploadId } = await orAborted(client.send(begin, { abortSignal: late }), late);
+    if (!UploadId) throw new Error('an upload without an id');
     const upload = { ...at, UploadId };
     try {
       signal.throwIfAborted();
@@ -70,4 +72,13 @@ export const uploadToS3 = async (
   const whole = new s3.PutObjectCommand({ ...object, Body: first });
   // The library looks for credentials without a signal.
   return (await orAborted(client.send(whole, { abortSignal: signal }), signal)).ETag;
+};
+
+/** Fires some time after another signal, with its reason. */
+const later = (signal: AbortSignal, ms: number): AbortSignal => {
+  const controller = new AbortController();
+  const begin = () => setTimeout(() => controller.abort(signal.reason), ms).unref();
+  if (signal.aborted) begin();
+  else signal.addEventListener('abort', begin, { once: true });
+  return controller.signal;
 };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { GetObjectCommand, ListMultipartUploadsCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { BlobSASPermissions, ContainerClient } from '@azure/storage-blob';
 import { Client as Database } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -93,6 +93,15 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
       const found = await read(id);
       return found.state !== 'running' && found;
     });
+  /** An export that stays half done: its second file is never answered. */
+  const halfDone = () => {
+    respond.set('/hangs', () => {});
+    const files = [
+      { path: 'out/a.csv', url: `${base}/first` },
+      { path: 'big.bin', url: `${base}/hangs` },
+    ];
+    return { files, detach: true };
+  };
   const object = async (Key: string) => {
     const { Body, ContentType } = await bucket.send(new GetObjectCommand({ Bucket: 'codebox', Key }));
     return { type: ContentType, bytes: Buffer.from((await Body?.transformToByteArray()) ?? []) };
@@ -168,6 +177,14 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
     const moved = await fail({ files: [{ path: 'out/a.csv', url: `${base}/moved?sig=hidden-signature` }] });
     expect(moved.failure).toMatchObject({ code: 'refused', detail: expect.stringContaining('307') });
     expect(received.some(({ path }) => path === '/elsewhere')).toBe(false);
+    // The receiver is no store with the API of S3.
+    const odd = await fail({ paths: ['big.bin'], s3: s3({ endpoint: base }) });
+    expect(odd.failure).toMatchObject({ code: 'refused', detail: expect.stringContaining('invalid response') });
+    respond.set('/breaks', (response) =>
+      response.writeHead(200, { 'content-length': 9 }).write('x', () => response.destroy()),
+    );
+    const broken = await fail({ files: [{ path: 'out/a.csv', url: `${base}/breaks` }] });
+    expect(broken.failure).toMatchObject({ code: 'unreachable', path: 'out/a.csv' });
     const folder = await fail({ files: [{ path: 'out', url: `${base}/folder` }] });
     expect(folder.failure).toMatchObject({ code: 'not_found', path: 'out' });
     const { rows } = await database.query('select * from file_exports');
@@ -206,7 +223,8 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
     for (const path of ['../x', '/etc/passwd', 'a/../b'])
       expect(await fault({ paths: [path], s3: s3() })).toEqual([400, '/paths/0']);
     expect(await fault({ paths: ['out'], s3: s3({ endpoint: `${base}/path` }) })).toEqual([400, '/s3/endpoint']);
-    expect(await fault({ paths: ['out'], s3: s3({ region: 'x.evil.example/' }) })).toEqual([400, '/s3/region']);
+    for (const region of ['x.evil.example/', '-', 'us-', ''])
+      expect(await fault({ paths: ['out'], s3: s3({ region }) })).toEqual([400, '/s3/region']);
     expect(await fault({ paths: ['out'] })).toEqual([400, '/s3']);
     expect(await fault({ files: [{ path: 'x', url: base }], s3: s3() })).toEqual([400, '/s3']);
     expect(await fault({ files: [{ path: 'x', url: base, headers: { host: 'evil' } }] })).toEqual([
@@ -235,7 +253,7 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
     const running = all.flatMap(({ status, body }) => (status === 202 ? [body.id] : []));
     for (const id of running) {
       expect((await gateway.call(`/v1/boxes/${box.id}/exports/${id}`, { method: 'DELETE' })).status).toBe(204);
-      expect((await read(id)).failure?.code).toBe('canceled');
+      expect((await ended(id)).failure?.code).toBe('canceled');
     }
     await eventually(
       async () => (await request({ ...stalled, files: [{ path: 'out/a.csv', url: base }] })).status === 202,
@@ -244,12 +262,12 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
     expect((await read(made.id)).state).toBe('done');
   });
 
-  test('an export that ends early leaves no object and no parts', async () => {
+  /** A store that passes requests on to the bucket and notes them. The second part of an upload is never answered. */
+  const startProxy = async () => {
     const proxied: string[] = [];
     const proxy = createServer(async (incoming, response) => {
       const { method = '', url = '', headers } = incoming;
       proxied.push(`${method} ${url}`);
-      // The second part is never answered.
       if (url.includes('partNumber=2')) return void incoming.resume();
       const body = Buffer.concat(await Array.fromAsync(incoming));
       const passed = await fetch(`http://127.0.0.1:${store.port}${url}`, {
@@ -260,32 +278,78 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
       response.writeHead(passed.status, { etag: passed.headers.get('etag') ?? '' }).end(await passed.text());
     }).listen(0, '127.0.0.1');
     await once(proxy, 'listening');
+    const close = async () => {
+      proxy.closeAllConnections();
+      proxy.close();
+    };
     const endpoint = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-    const late = await fail({ paths: ['big.bin'], s3: s3({ endpoint, prefix: 'late' }), timeoutSeconds: 2 });
+    return { endpoint, proxied, [Symbol.asyncDispose]: close };
+  };
+
+  test('an export that ends early leaves no object and no parts', async () => {
+    await using proxy = await startProxy();
+    const target = s3({ endpoint: proxy.endpoint, prefix: 'late' });
+    const late = await fail({ paths: ['big.bin'], s3: target, timeoutSeconds: 2 });
     expect(late.failure).toMatchObject({ code: 'timeout' });
-    expect(proxied.at(-1)).toMatch(/^DELETE .*uploadId=/);
+    // The emulator lists no uploads: what counts is that this one is named.
+    const part = proxy.proxied.find((line) => line.includes('partNumber=1'));
+    const upload = /uploadId=(\w+)/.exec(part ?? '')?.[1];
+    expect(upload).toMatch(/^\w{32}$/);
+    expect(proxy.proxied.at(-1)).toMatch(new RegExp(`^DELETE /codebox/late/big.bin\\?.*uploadId=${upload}`));
     expect(await keys('late')).toEqual([]);
-    const uploads = await bucket.send(new ListMultipartUploadsCommand({ Bucket: 'codebox' })).catch(() => undefined);
-    expect(uploads?.Uploads ?? []).toEqual([]);
-    proxy.closeAllConnections();
-    proxy.close();
+  });
+
+  test('a canceled export and its event name what has arrived', async () => {
+    const types = ['export.ended'];
+    const hook = await gateway.post<{ id: string }>('/v1/webhooks', { url: `${base}/told`, types });
+    const { body } = await request(halfDone());
+    await eventually(async () => (await read(body.id)).fileCount === 1);
+    await gateway.call(`/v1/boxes/${box.id}/exports/${body.id}`, { method: 'DELETE' });
+    const { state, failure, files, fileCount, sizeBytes } = await ended(body.id);
+    expect([state, failure?.code, files.map(({ path }) => path)]).toEqual(['failed', 'canceled', ['out/a.csv']]);
+    const told = await eventually(async () =>
+      received
+        .filter(({ path }) => path === '/told')
+        .map((event) => JSON.parse(event.body).data)
+        .find((data) => data.export === body.id),
+    );
+    expect(told).toMatchObject({ export: body.id, state: 'failed', fileCount: 1, sizeBytes: 8, failure });
+    expect([fileCount, sizeBytes]).toEqual([1, 8]);
+    await gateway.call(`/v1/webhooks/${hook.body.id}`, { method: 'DELETE' });
+  });
+
+  test('a repeated request with its key reads the export that the first one began', async () => {
+    respond.set('/keyed', () => {});
+    const ask = { files: [{ path: 'out/a.csv', url: `${base}/keyed` }], detach: true };
+    const key = { 'Idempotency-Key': 'export-once' };
+    const [first, second] = [await request(ask, key), await request(ask, key)];
+    expect([first.status, second.status, second.body.id]).toEqual([202, 202, first.body.id]);
+    await eventually(async () => received.some(({ path }) => path === '/keyed'));
+    await gateway.call(`/v1/boxes/${box.id}/exports/${first.body.id}`, { method: 'DELETE' });
+    const after = await ended(first.body.id);
+    expect(await request(ask, key)).toMatchObject({ status: 201, body: after });
+    expect(received.filter(({ path }) => path === '/keyed').length).toBe(1);
   });
 
   test('an export whose gateway is killed is named interrupted, and its parts stay invisible', async () => {
-    respond.set('/hangs', () => {});
-    const { body } = await request({
-      files: [
-        { path: 'out/a.csv', url: `${base}/first` },
-        { path: 'big.bin', url: `${base}/hangs` },
-      ],
-      detach: true,
-    });
-    await eventually(async () => (await read(body.id)).fileCount === 1);
+    await using proxy = await startProxy();
+    const { body: toUrls } = await request(halfDone());
+    const target = s3({ endpoint: proxy.endpoint, prefix: 'killed' });
+    const { body: toBucket } = await request({ paths: ['big.bin'], s3: target, detach: true });
+    await eventually(async () => (await read(toUrls.id)).fileCount === 1);
+    await eventually(async () => proxy.proxied.some((line) => line.includes('partNumber=2')));
     await gateway.kill('SIGKILL');
     // As when its lease has ended.
     await database.query('delete from gateways');
     await gateway.restart();
-    const { state, failure, files } = await ended(body.id);
-    expect([state, failure?.code, files.map(({ path }) => path)]).toEqual(['failed', 'interrupted', ['out/a.csv']]);
+    for (const [id, count] of [
+      [toUrls.id, 1],
+      [toBucket.id, 0],
+    ] as const) {
+      const { state, failure, fileCount, files } = await ended(id);
+      expect([state, failure?.code, fileCount, files]).toEqual(['failed', 'interrupted', count, []]);
+    }
+    expect(await keys('killed')).toEqual([]);
+    expect(proxy.proxied.filter((line) => line.startsWith('DELETE'))).toEqual([]);
   });
 });

@@ -77,7 +77,7 @@ export const createExports = ({ store, directory, outbound, exporter }: ExportsO
       return await store.list(ref.box, query);
     },
 
-    /** Ends an export that runs, at whichever gateway; files that have arrived stay. */
+    /** Has an export that runs end soon, at whichever gateway; files that have arrived stay. */
     async cancel(ref: BoxRef, id: string): Promise<void> {
       await directory.find(ref);
       if (!(await store.cancel(ref.box, id))) throw noExport();

@@ -92,10 +92,7 @@ export const createBucket = async (outbound: Send, target: S3Target) => {
         } catch (error) {
           if (error instanceof s3.S3ServiceException) throw refusal(error.$metadata.httpStatusCode, error.name);
           if (signal.aborted || asExportFailed(error)) throw error;
-          const isLate = error instanceof Error && error.name === 'TimeoutError';
-          throw isLate
-            ? new ExportFailed('unreachable', 'The store did not respond in time.')
-            : new ExportFailed('refused', 'The store sent an invalid response.');
+          throw new ExportFailed('refused', 'The store sent an invalid response.');
         }
       },
     }),
