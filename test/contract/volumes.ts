@@ -17,9 +17,13 @@ os.chdir("/volumes/shared")
 def bind():
     with socket.socket(socket.AF_UNIX) as server: server.bind("socket")
     os.unlink("socket")
+def pipe():
+    os.mkfifo("pipe")
+    os.unlink("pipe")
 print(json.dumps({
     "device": outcome(lambda: os.mknod("device", 0o060600, os.makedev(7, 0))),
     "socket": outcome(bind),
+    "pipe": outcome(pipe),
     "owner": outcome(lambda: os.chown(".", 0, 0)),
     "beside": outcome(lambda: os.mkdir("/volumes/other")),
     "gone": outcome(lambda: os.rmdir("/volumes/shared")),
@@ -97,13 +101,13 @@ export const describeVolumes = (contract: DriverContract, fixture: Fixture): voi
       expect((await sh(reader, 'test -e /volumes/shared/a')).status).toBe('error');
     });
 
-    test('gives a box no device, no socket, and nothing beside it', async () => {
+    test('gives a box no device, no socket, no named pipe, and nothing beside it', async () => {
       if (!has()) return;
       const seen = await evalInBox<Record<string, unknown>>(one, misuse);
       expect(seen).toMatchObject({ device: 1, files: [] });
       for (const call of ['owner', 'beside', 'gone']) expect(seen[call]).toBeGreaterThan(0);
-      // gVisor has its own flags, and sockets that no other box sees.
-      if (contract.kernel === 'host') expect(seen).toMatchObject({ socket: 13, flags: 0b110 });
+      // gVisor has its own flags, and sockets and pipes that no other box sees.
+      if (contract.kernel === 'host') expect(seen).toMatchObject({ socket: 13, pipe: 13, flags: 0b110 });
     });
 
     test('is full at its size for all its boxes, and outlives them', async () => {

@@ -10,6 +10,7 @@ from codebox_server.contents.contents import contents_of
 from codebox_server.errors import BoxError, from_os_error
 from codebox_server.files.upload import put_file
 from codebox_server.http.base import BoxHandler, env_field, text_field
+from codebox_server.system.confinement import is_confined
 
 # The version of the requests of gateways; it rises when a gateway of the version before would no longer be understood.
 API = 1
@@ -39,12 +40,16 @@ _FAULTS_OF_A_PATH = ("conflict", "not_found", "invalid_request")
 
 
 class HealthHandler(BoxHandler):
-    """Responds once the server can serve."""
+    """Responds once the server can serve.
+
+    The ability `confined` is that of a box whose code cannot create sockets and pipes in its volumes.
+    """
 
     async def get(self) -> None:
         """`{"status":"ok","instance":"…","api":1,"abilities":[…],"languages":[…]}`."""
         instance, languages = self.box.settings.instance, list(self.box.specs.find_kernel_specs())
-        health = {"status": "ok", "instance": instance, "api": API, "abilities": ABILITIES, "languages": languages}
+        abilities = [*ABILITIES, "confined"] if is_confined() else ABILITIES
+        health = {"status": "ok", "instance": instance, "api": API, "abilities": abilities, "languages": languages}
         self.send_json(health)
 
 
