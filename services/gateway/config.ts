@@ -78,6 +78,7 @@ const environmentSchema = z.object({
   CODEBOX_TEMPLATES: z.string().min(1).optional(),
   CODEBOX_MAX_BOXES: z.coerce.number().int().min(1).max(10_000).optional(),
   CODEBOX_MAX_MEMORY_MB: z.coerce.number().int().min(128).max(1_000_000_000).optional(),
+  CODEBOX_VOLUMES_MB: z.coerce.number().int().min(0).max(1_000_000_000).optional(),
   CODEBOX_WARM_BOXES: z.coerce.number().int().min(0).max(1000).default(2),
   CODEBOX_QUEUE_SECONDS: seconds(30, 600),
   CODEBOX_START_SECONDS: seconds(60, 600),
@@ -174,6 +175,8 @@ export interface Config {
   maxBoxes: number | undefined;
   /** The memory that all boxes may use together. */
   maxMemoryMb: number | undefined;
+  /** The sum of the sizes of volumes at this host; half of the disk of the data folder when undefined. */
+  volumesMb: number | undefined;
   /** The number of warm instances of the built-in template. */
   warmBoxes: number;
   /** How long a request may wait for capacity. */
@@ -261,6 +264,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     templatesFile: values.CODEBOX_TEMPLATES,
     maxBoxes: values.CODEBOX_MAX_BOXES,
     maxMemoryMb: values.CODEBOX_MAX_MEMORY_MB,
+    volumesMb: values.CODEBOX_VOLUMES_MB,
     warmBoxes: values.CODEBOX_WARM_BOXES,
     queueMs: values.CODEBOX_QUEUE_SECONDS * 1000,
     startMs: values.CODEBOX_START_SECONDS * 1000,

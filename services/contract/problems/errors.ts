@@ -47,6 +47,8 @@ export const errorReasons = [
   'box_refused',
   'volume_missing',
   'volume_in_use',
+  'volumes_full',
+  'volumes_unsafe',
 ] as const;
 
 export type ErrorReason = (typeof errorReasons)[number];

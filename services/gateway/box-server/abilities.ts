@@ -85,6 +85,8 @@ export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>
     health: read,
     need,
     has,
+    /** Whether code of the box cannot create sockets and named pipes in its volumes. A server without a list does not see to it. */
+    isConfined: async (): Promise<boolean> => (await readOnce()).abilities?.includes('confined') ?? false,
     /** Returns the languages that the box runs, the built-in ones last. */
     languages: async (): Promise<readonly string[]> => (await readOnce()).languages,
     /** Wraps a call so that it needs the ability. */

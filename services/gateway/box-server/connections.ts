@@ -10,6 +10,8 @@ export interface BoxConnection extends BoxServerClient {
   tunnels: Tunnels;
   /** Returns the languages that the box runs. They are read once, so this rarely takes a request. */
   languages: () => Promise<readonly string[]>;
+  /** Whether its code cannot create sockets and named pipes in its volumes. */
+  isConfined: () => Promise<boolean>;
 }
 
 /** At least the most boxes that a deployment may have, so that no connection in use is closed. */
@@ -49,7 +51,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       }
       const endpoint = endpointOf(instance, address);
       const client = createBoxServerClient(endpoint, onFailure);
-      const { health, languages, need, has, only } = createAbilities(client.health);
+      const { health, languages, isConfined, need, has, only } = createAbilities(client.health);
       const tunnels = createTunnels(endpoint, () => need('ports'));
       const close = async () => {
         tunnels.close();
@@ -96,6 +98,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
         jupyter: createJupyterClient(client.agent, endpoint),
         tunnels,
         languages,
+        isConfined,
         close,
       };
       open.set(instance, connection);

@@ -17,7 +17,7 @@ export const chooseDriver = async (
   deployment: string,
   { onBackend, onFork }: DriverEvents = {},
 ): Promise<Driver> => {
-  const { dataDir, site, runtime, gpus, packages } = config;
+  const { dataDir, site, runtime, gpus, packages, volumesMb } = config;
   // Each site on a shared host lists and sweeps only its own instances.
   const labelOf = (kind: string) =>
     site === undefined || site === kind ? deployment : idOf('dep', `${deployment}/${site}`);
@@ -50,6 +50,7 @@ export const chooseDriver = async (
       deployment: labelOf('local'),
       ...named,
       packages,
+      volumesMb,
       certificates,
       sharedParent: config.sharedParent,
       ...(onFork && { onFork }),
@@ -65,6 +66,7 @@ export const chooseDriver = async (
       runtime,
       gpus,
       packages,
+      volumesMb,
       certificates,
       ...(onBackend && { onBackend }),
     });

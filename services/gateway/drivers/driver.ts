@@ -137,6 +137,8 @@ export interface Capabilities {
   disk: { isFullAnError: boolean };
   /** Why instances cannot have volumes, as a clause that follows "because" and is shown to callers; undefined where they can. */
   volumesObstacle?: string;
+  /** Whether instances have kernels of their own, so that sockets and pipes in a volume connect no instances; false by default. */
+  hasOwnKernel?: boolean;
   /** How each limit is enforced: for each instance, by one value for all instances of a host, or not at all. */
   limits: Readonly<Record<keyof Limits, 'instance' | 'node' | false>>;
   /**

@@ -44,6 +44,16 @@ export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: str
     code: 'unavailable',
     meaning: 'A volume of the box is missing. A retry does not help; the operator may have lost it.',
   },
+  volumes_full: {
+    code: 'unavailable',
+    meaning:
+      'The host has no room for such a volume. Delete others, or ask the operator for more (`CODEBOX_VOLUMES_MB`).',
+  },
+  volumes_unsafe: {
+    code: 'unavailable',
+    meaning:
+      'Code of the box could connect it to others by its volumes, as its image is too old or its kernel has no Landlock. A retry does not help; the operator has to update it.',
+  },
   box_refused: {
     code: 'unavailable',
     meaning:

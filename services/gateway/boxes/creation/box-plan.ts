@@ -6,14 +6,13 @@ import { requireLimits, requireNetwork, requireOnIdle } from '../life/capabiliti
 import { resolveLimits, type Template } from '../supply/templates.ts';
 import { checkInlineFiles } from './inline-files.ts';
 
-/** Plans a new box from a request and its template. Throws `invalid_request` for what the deployment or the template does not allow. */
+/** Plans a new box from a request and its template, but for its volumes. Throws `invalid_request` for what the deployment or the template does not allow. */
 export const planBox = (
   tenantId: string,
   ask: CreateBox,
   template: Template,
   capabilities: Capabilities,
-  volumes: NewBox['volumes'],
-): NewBox => {
+): Omit<NewBox, 'volumes'> => {
   const network = ask.network ?? template.network;
   requireNetwork(capabilities, network);
   requireLimits(capabilities, ask.limits, template.limits);
@@ -30,7 +29,6 @@ export const planBox = (
     metadata: ask.metadata ?? {},
     limits: resolveLimits(template, ask.limits),
     network,
-    volumes,
     idleSeconds: ask.idleSeconds ?? template.idleSeconds,
     maxLifetimeSeconds: ask.maxLifetimeSeconds ?? template.maxLifetimeSeconds,
     // Its user comes back by its name.

@@ -119,8 +119,7 @@ export const createCreation = (options: CreationOptions) => {
   const create = async (tenantId: string, ask: CreateBox, forNew: ForNewBox = {}): Promise<CreatedBox> => {
     const startedAt = performance.now();
     const template = await catalog.pick(tenantId, ask.template);
-    const mounts = await volumes.forBox(tenantId, ask.user, ask.volumes ?? []);
-    const plan = planBox(tenantId, ask, template, driver.capabilities, mounts);
+    const planned = planBox(tenantId, ask, template, driver.capabilities);
     const report = (outcome: ClaimOutcome) =>
       options.onClaim?.(outcome, baseOf(template), performance.now() - startedAt);
     /** Reports only failures of the deployment, not mistakes in the request. */
@@ -132,6 +131,7 @@ export const createCreation = (options: CreationOptions) => {
       const box = await reuse(tenantId, ask.user, ask.name);
       if (box) return asReused(box);
     }
+    const plan = { ...planned, volumes: await volumes.forBox(tenantId, ask.user, ask.volumes ?? []) };
     const cpuLeftMs = ask.packages?.length ? await quotas.cpuLeftMs(tenantId) : undefined;
     // Installing packages may take longer than the idle time of the box.
     const release = activity.hold(plan.id);

@@ -1,4 +1,4 @@
-import { type Environment, hasCode } from '#contract';
+import { CodeBoxError, type Environment, hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { SmallFile } from '../../box-server/client.ts';
@@ -144,6 +144,16 @@ export const createAllocation = (options: AllocationOptions) => {
     return filesWritten;
   };
 
+  /** Throws for a box with volumes whose code could connect it by them to other boxes, which no limit would count. */
+  const checkConfined = async ({ volumes }: Placed, server: BoxConnection): Promise<void> => {
+    if (volumes.length === 0 || driver.capabilities.hasOwnKernel || (await server.isConfined())) return;
+    throw new CodeBoxError(
+      'unavailable',
+      'The box cannot have volumes: its image is older than this gateway, or its kernel has no Landlock. The operator has to update it.',
+      { reason: 'volumes_unsafe' },
+    );
+  };
+
   /** Starts a reserved instance. */
   const start = async (
     box: BoxRow,
@@ -156,6 +166,7 @@ export const createAllocation = (options: AllocationOptions) => {
     const { address, server } = await starts((signal, hold) =>
       launch(template, { id, limits, network, ...volumes }, signal, hold),
     );
+    await checkConfined(box, server);
     const startup = handOut(box, id);
     const filesWritten = beginFiles(server, contents);
     const { env, files } = contents;
@@ -177,7 +188,7 @@ export const createAllocation = (options: AllocationOptions) => {
     const signal = AbortSignal.timeout(bindMs);
     const startup = handOut(box, instance.id);
     // A claim takes milliseconds, so everything independent happens at the same time.
-    const probe = server.health(AbortSignal.timeout(probeMs));
+    const probe = server.health(AbortSignal.timeout(probeMs)).then(() => checkConfined(box, server));
     const changed = isChanged && Promise.all([probe, driver.bind(instance.id, change, signal)]);
     // Files may be fetched through the new network, and a fork needs the new memory limit.
     if (change.network !== undefined || template.limits.memoryMb < leastBoundMemoryMb) await changed;

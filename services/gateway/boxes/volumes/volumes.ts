@@ -27,7 +27,7 @@ export interface VolumesOptions {
 const mostVolumes = 100;
 const makeMs = 150_000;
 const removeMs = 30_000;
-const pollMs = 100;
+const [firstPollMs, lastPollMs] = [50, 1000];
 /** When a client may retry a request for a volume of another site: another gateway may receive it then. */
 const otherSiteSeconds = 5;
 const batch = 16;
@@ -36,12 +36,15 @@ const pageSize = 500;
 
 /** Volumes that boxes of a tenant share. The row of a volume is written before the driver makes it, and deleted after it is removed. */
 export const createVolumes = ({ driver, store, background }: VolumesOptions) => {
+  /** Ids of volumes that could not be made, and whose rows could not be changed. */
+  const unsettled = new Set<string>();
+  const obstacle = driver.capabilities.volumesObstacle ?? 'its driver does not know them';
+
   /** Returns the volumes of the driver. Throws `invalid_request` where it has none. */
   const offered = (pointer: string) => {
     if (driver.volumes) return driver.volumes;
-    const reason = driver.capabilities.volumesObstacle ?? 'its driver does not know them';
     throw new CodeBoxError('invalid_request', 'This deployment has no volumes.', {
-      errors: [{ pointer, detail: `is not offered by this deployment, because ${reason}` }],
+      errors: [{ pointer, detail: `is not offered by this deployment, because ${obstacle}` }],
     });
   };
 
@@ -65,22 +68,27 @@ export const createVolumes = ({ driver, store, background }: VolumesOptions) => 
       throw new CodeBoxError('gone', 'The volume was deleted while it was made.');
     } catch (error) {
       // If this fails, a sweep tries again.
-      await background.attempt('remove a volume', async () => {
-        await store.giveUp(id);
-        await remove(id);
-      });
+      unsettled.add(id);
+      await background.attempt('remove a volume', () => settle(id));
       throw error;
     }
   };
 
+  /** Removes a volume that could not be made, unless it was: the response of the database may have been lost. */
+  const settle = async (id: string): Promise<void> => {
+    if (await store.giveUp(id)) await remove(id);
+    unsettled.delete(id);
+  };
+
   /** Returns the volume of this name once the request that creates it has; undefined when that failed. */
-  const whenReady = async (tenant: string, key: VolumeKey): Promise<VolumeRow | undefined> => {
+  const whenReady = async (tenant: string, key: VolumeKey, signal: AbortSignal): Promise<VolumeRow | undefined> => {
     const deadline = performance.now() + makeMs;
-    for (;;) {
+    for (let pauseMs = firstPollMs; ; pauseMs = Math.min(pauseMs * 1.5, lastPollMs)) {
       const row = await store.find(tenant, key);
       if (row?.state !== 'creating') return row;
-      if (performance.now() > deadline) throw new CodeBoxError('timeout', 'The volume was not made in time.');
-      await sleep(pollMs);
+      if (performance.now() > deadline || signal.aborted)
+        throw new CodeBoxError('timeout', 'The volume was not made in time.');
+      await sleep(pauseMs, undefined, { signal }).catch(() => {});
     }
   };
 
@@ -102,19 +110,20 @@ export const createVolumes = ({ driver, store, background }: VolumesOptions) => 
     list: (tenant: string, query: VolumeQuery) => store.list(tenant, query),
 
     /**
-     * Creates a volume, or returns the one of this name. Throws `conflict` if that has another size than asked for, `quota_exceeded`, and
-     * `unavailable` when the host has no room for it.
+     * Creates a volume, or returns the one of this name, for which `signal` ends the wait. Throws `conflict` if that has another size than
+     * asked for, `quota_exceeded`, and `unavailable` when the host has no room for it.
      */
     async create(
       tenantId: string,
       { name, user, sizeMb }: CreateVolume,
+      signal: AbortSignal,
     ): Promise<{ volume: VolumeRow; isNew: boolean }> {
       offered('/name');
       const userId = user ?? null;
       const wanted = { id: newId('vol'), tenantId, userId, name, sizeMb: sizeMb ?? defaultVolumeMb, site: driver.site };
       const row = await store.begin(wanted, mostVolumes);
       if (row) return { volume: await make(row), isNew: true };
-      const found = await whenReady(tenantId, { user: userId, name });
+      const found = await whenReady(tenantId, { user: userId, name }, signal);
       if (!found)
         throw new CodeBoxError('conflict', 'The volume of this name was just deleted.', { retryAfterSeconds: 1 });
       if (sizeMb !== undefined && sizeMb !== found.sizeMb)
@@ -162,22 +171,27 @@ export const createVolumes = ({ driver, store, background }: VolumesOptions) => 
       return volumes;
     },
 
-    /** Throws `conflict` when a volume of a box that is to be restored is gone, `unavailable` when one is at another site. */
+    /** Throws `unavailable` when a volume of a box that is to be restored is gone or at another site, or where the driver has none. */
     async checkThere({ tenantId, volumes }: Pick<BoxRow, 'tenantId' | 'volumes'>): Promise<void> {
       if (volumes.length === 0) return;
       const ids = volumes.map(({ id }) => id);
       const rows = new Map((await store.ready(tenantId, ids)).map((row) => [row.id, row]));
       for (const { id, name } of volumes) {
         const row = rows.get(id);
-        if (!row || !driver.volumes)
+        if (!row)
           throw new CodeBoxError('unavailable', `The volume ${name} of the box is gone.`, { reason: 'volume_missing' });
         checkHere(row);
+        if (!driver.volumes)
+          throw new CodeBoxError('unavailable', `The box has volumes, and this gateway none, because ${obstacle}.`, {
+            retryAfterSeconds: otherSiteSeconds,
+          });
       }
     },
 
     /** Removes what was deleted, and what gateways left that have died. */
     async sweep(): Promise<void> {
       if (!driver.volumes) return;
+      for (const id of unsettled) await background.attempt('remove a volume', () => settle(id));
       for (const id of await store.abandoned(driver.site, batch))
         await background.attempt('remove a volume', () => remove(id));
     },

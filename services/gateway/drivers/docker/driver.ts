@@ -60,6 +60,8 @@ export interface DockerDriverOptions {
   /** The name servers of boxes with a network; boxes cannot reach private ones. */
   dns?: readonly string[];
   packages?: PackageSources;
+  /** The sum of the sizes of volumes, in MiB; by default half of the file system of the data folder. */
+  volumesMb?: number | undefined;
   /** Devices of which each belongs to one instance; by default instances share all GPUs of the host. */
   gpus?: DevicesByKind;
   /** PEM texts that boxes trust in addition to the public certificates and those that the image was built with. */
@@ -74,7 +76,7 @@ export interface DockerDriverOptions {
  */
 export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
   const { dataDir, deployment, site = 'docker', runtime = 'runc', dns = publicNameServers, packages = {} } = options;
-  const { gpus: devices = {} } = options;
+  const { gpus: devices = {}, volumesMb: limitMb } = options;
   const signal = AbortSignal.timeout(60_000);
   const daemon = createDaemon(options.host, options.onBackend);
   const parent = await socketParent(dataDir);
@@ -83,7 +85,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const posture = await readPosture(daemon, runtime, signal);
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
   // Where disks cannot be mounted, volumes cannot either.
-  const volumes = disks.kind === 'image' ? await createVolumeImages(`${dataDir}/volumes`) : undefined;
+  const volumes = disks.kind === 'image' ? await createVolumeImages(`${dataDir}/volumes`, { limitMb }) : undefined;
   const internet = createInternetNetwork(daemon, { deployment, endpoints: registryEndpoints(packages) });
   const obstacle = await internet.obstacle(signal);
   const parts: Parts = {
@@ -120,6 +122,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     ...(volumes === undefined && {
       volumesObstacle: 'the gateway cannot use loop devices, for which it has to be root',
     }),
+    hasOwnKernel: posture.isGvisor,
     limits: posture.limits,
     freeze: true,
     startsAtOnce: hostStartsAtOnce(),
@@ -263,7 +266,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     ...(volumes && {
       volumes: {
-        make: (volume, signal) => gate(signal, () => volumes.make(volume, userOf(volume.owner), signal)),
+        make: (volume, signal) => volumes.make(volume, userOf(volume.owner), signal),
         remove: volumes.remove,
         list: volumes.list,
       },

@@ -1,4 +1,5 @@
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
+import { CodeBoxError } from '#contract';
 import { canDo } from '../probe.ts';
 import { runHostCommand } from './host-command.ts';
 
@@ -36,13 +37,32 @@ export const attachLoop = async (path: string, signal: AbortSignal): Promise<str
  */
 export const detachLoops = async (path: string, signal: AbortSignal): Promise<void> => {
   for (const device of await loopsOf(path, signal)) {
+    const file = await openLoop(path, device, signal);
     try {
-      await runHostCommand(['losetup', '--detach', device], { signal });
-    } catch (error) {
-      // The kernel may have detached it meanwhile.
-      if ((await loopsOf(path, signal)).includes(device)) throw error;
+      if (file) await runHostCommand(['losetup', '--detach', device], { signal });
+    } finally {
+      await file?.close();
     }
   }
+};
+
+/**
+ * Opens a loop device, which then stays that of its image until it is closed. Returns undefined unless it is one of this image: the kernel may
+ * have detached it since it was looked up, and another image may have it now.
+ */
+export const openLoop = async (path: string, device: string, signal: AbortSignal): Promise<FileHandle | undefined> => {
+  const file = await open(device).catch(() => undefined);
+  try {
+    if ((await loopsOf(path, signal)).includes(device)) {
+      if (file) return file;
+      throw new CodeBoxError('unavailable', 'A disk could not be opened.', { retryAfterSeconds: 1 });
+    }
+  } catch (error) {
+    await file?.close();
+    throw error;
+  }
+  await file?.close();
+  return undefined;
 };
 
 /** Returns the loop devices of an image. */

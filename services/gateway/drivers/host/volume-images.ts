@@ -1,8 +1,9 @@
-import { type FileHandle, mkdir, open, rename, rm, statfs } from 'node:fs/promises';
+import { type FileHandle, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
+import { createGate } from '../../../waiting/gate.ts';
 import type { Volume } from '../driver.ts';
 import { InstanceFailed } from '../instance-failed.ts';
-import { detachLoops, loopsOf } from './disk-image.ts';
+import { detachLoops, openLoop } from './disk-image.ts';
 import { listNames } from './folder-list.ts';
 import { runHostCommand } from './host-command.ts';
 
@@ -10,9 +11,13 @@ import { runHostCommand } from './host-command.ts';
 export const volumesFolder = '/volumes';
 
 const MiB = 1024 * 1024;
+/** Without a limit, volumes take at most this share of their file system. */
+const limitShare = 0.5;
 /** Volumes leave this share of their file system to boxes. */
 const freeShare = 0.1;
 const makeMs = 120_000;
+/** Volumes are written to the disk as they are made, so others wait. */
+const makesAtOnce = 2;
 const lockSeconds = 10;
 /** A device may be detached between its look-up and its opening, as its last box ends. */
 const holdTries = 5;
@@ -23,41 +28,75 @@ export interface HeldDevice extends AsyncDisposable {
   path: string;
 }
 
+export interface VolumeImagesOptions {
+  /** The sum of their sizes, in MiB; by default half of the file system. */
+  limitMb?: number | undefined;
+  /** The share of the file system that they leave free; a tenth by default. */
+  free?: number;
+}
+
 /**
  * Volumes as ext4 images in a folder. All mounts of an image have to be of one loop device, so that they are one file system. The kernel
  * detaches that device with the last mount. One that a crash of this process leaves attached is detached after its next use, or with the volume.
  */
-export const createVolumeImages = async (folder: string) => {
+export const createVolumeImages = async (folder: string, { limitMb, free = freeShare }: VolumeImagesOptions = {}) => {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = (id: string) => `${folder}/${id}.ext4`;
   const draft = (id: string) => `${folder}/${id}.new`;
 
+  const gate = createGate(makesAtOnce);
+
+  /** Those that are made at the same time may not count yet. */
   const requireRoom = async (bytes: number): Promise<void> => {
     const { blocks, bavail, bsize } = await statfs(folder);
-    if (bavail * bsize - bytes >= blocks * bsize * freeShare) return;
-    throw new CodeBoxError('unavailable', 'The disk of this host has no room for such a volume.', {
-      retryAfterSeconds: 60,
-    });
+    const limit = limitMb === undefined ? blocks * bsize * limitShare : limitMb * MiB;
+    const retry = { retryAfterSeconds: 60 };
+    if ((await usedBytes(folder)) + bytes > limit)
+      throw new CodeBoxError('unavailable', 'The volumes of this host have all the space that they may take.', {
+        ...retry,
+        reason: 'volumes_full',
+      });
+    if (bavail * bsize - bytes < blocks * bsize * free)
+      throw new CodeBoxError('unavailable', 'The disk of this host has no room for such a volume.', {
+        ...retry,
+        reason: 'volumes_full',
+      });
   };
 
   const openDevice = async (id: string, signal: AbortSignal): Promise<{ device: string; file: FileHandle }> => {
     for (let left = holdTries; ; left--) {
       // Under a lock: two devices of one image would be two file systems, and destroy each other's data.
       const attach = ['losetup', '--find', '--show', '--nooverlap', path(id)];
-      const wait = ['flock', '--wait', String(lockSeconds), path(id), ...attach];
+      // Of the folder, as a lock of an image that was just removed would create it.
+      const wait = ['flock', '--wait', String(lockSeconds), folder, ...attach];
       const device = (await runHostCommand(wait, { signal })).trim();
-      const file = await open(device).catch(() => undefined);
-      if (file && (await loopsOf(path(id), signal)).includes(device)) return { device, file };
-      await file?.close();
+      const file = await openLoop(path(id), device, signal);
+      if (file) return { device, file };
       if (left === 1)
         throw new CodeBoxError('unavailable', 'The volume could not be attached.', { retryAfterSeconds: 1 });
     }
   };
 
-  const exists = async (id: string): Promise<boolean> => {
-    const file = await open(path(id)).catch(() => undefined);
-    await file?.close();
-    return file !== undefined;
+  const exists = async (id: string): Promise<boolean> => (await sizeOf(path(id))) !== undefined;
+
+  const make = async ({ id, sizeMb }: Volume, uid: number, signal: AbortSignal): Promise<void> => {
+    if (await exists(id)) return;
+    await requireRoom(sizeMb * MiB);
+    const image = draft(id);
+    await rm(image, { force: true });
+    const options = { signal, timeoutMs: makeMs };
+    try {
+      await runHostCommand(['fallocate', '--length', String(sizeMb * MiB), image], options);
+      // Nothing is left for the kernel to clear later, which would return blocks to the host.
+      const extended = `root_owner=${uid}:${uid},lazy_itable_init=0,lazy_journal_init=0,nodiscard`;
+      const format = ['-q', '-F', '-m', '0', '-b', '4096', '-i', '8192', '-e', 'remount-ro', '-E', extended];
+      await runHostCommand(['mkfs.ext4', ...format, image], options);
+      await runHostCommand(['debugfs', '-w', '-R', 'rmdir lost+found', image], options);
+      await rename(image, path(id));
+    } catch (error) {
+      await rm(image, { force: true });
+      throw error;
+    }
   };
 
   return {
@@ -66,24 +105,8 @@ export const createVolumeImages = async (folder: string) => {
      * host, writes to a sparse image would fail after programs were told that they had succeeded. It has a journal, as it outlives a crash of
      * the host.
      */
-    async make({ id, sizeMb }: Volume, uid: number, signal: AbortSignal): Promise<void> {
-      if (await exists(id)) return;
-      await requireRoom(sizeMb * MiB);
-      const image = draft(id);
-      await rm(image, { force: true });
-      const options = { signal, timeoutMs: makeMs };
-      try {
-        await runHostCommand(['fallocate', '--length', String(sizeMb * MiB), image], options);
-        const extended = `root_owner=${uid}:${uid},lazy_itable_init=1,nodiscard`;
-        const format = ['-q', '-F', '-m', '0', '-b', '4096', '-i', '8192', '-e', 'remount-ro', '-E', extended];
-        await runHostCommand(['mkfs.ext4', ...format, image], options);
-        await runHostCommand(['debugfs', '-w', '-R', 'rmdir lost+found', image], options);
-        await rename(image, path(id));
-      } catch (error) {
-        await rm(image, { force: true });
-        throw error;
-      }
-    },
+    make: (volume: Volume, uid: number, signal: AbortSignal): Promise<void> =>
+      gate(signal, () => make(volume, uid, signal)),
 
     /** Idempotent. Boxes that have it mounted keep it until they end. */
     async remove(id: string, signal: AbortSignal): Promise<void> {
@@ -107,6 +130,22 @@ export const createVolumeImages = async (folder: string) => {
       return { path: device, [Symbol.asyncDispose]: () => file.close() };
     },
   };
+};
+
+/** Returns the size of a file in bytes, undefined when there is none. */
+const sizeOf = async (path: string): Promise<number | undefined> => {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+};
+
+const usedBytes = async (folder: string): Promise<number> => {
+  let bytes = 0;
+  for (const name of await readdir(folder)) bytes += (await sizeOf(`${folder}/${name}`)) ?? 0;
+  return bytes;
 };
 
 export type VolumeImages = Awaited<ReturnType<typeof createVolumeImages>>;

@@ -48,7 +48,7 @@ import {
   sandboxOptions,
 } from './sandbox.ts';
 import { makeSystemFiles } from './system-files.ts';
-import { mountVolumes, volumesObstacle, volumeUser } from './volumes/volumes.ts';
+import { mountVolumes, tryVolumes, volumeUser } from './volumes/volumes.ts';
 
 const [destroyTries, destroyPauseMs] = [10, 100];
 const boxFolder = fileURLToPath(new URL('../../../../images/box', import.meta.url));
@@ -63,6 +63,8 @@ export interface LocalDriverOptions {
   /** PEM texts that boxes trust in addition to the host's certificates. */
   certificates?: readonly string[];
   packages?: PackageSources;
+  /** The sum of the sizes of volumes, in MiB; by default half of the file system of the data folder. */
+  volumesMb?: number | undefined;
   /** Whether box servers are forked from a parent, for which this process has to be root; true by default. */
   sharedParent?: boolean;
   /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
@@ -90,7 +92,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
   const obstacle = await internetObstacle();
   const networks: NetworkPolicy[] = obstacle === undefined ? ['none', 'internet'] : ['none'];
-  const volumesProblem = await volumesObstacle(hasImages, python);
+  const volumesTrial = await tryVolumes(hasImages, `${dataDir}/local/volumes-trial`, python);
   const nameServers = obstacle === undefined ? publicNameServers : [];
   const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates, nameServers);
   const files = { ...localEnvironment, server: `${boxFolder}/server`, etc, packages };
@@ -105,7 +107,10 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     sockets: await createSocketFolders(parent, socketKind),
     groups: createGroups(posture.cgroups, folders),
     hasImages,
-    volumes: volumesProblem === undefined ? await createVolumeImages(`${dataDir}/local/volumes`) : undefined,
+    volumes:
+      volumesTrial.obstacle === undefined
+        ? await createVolumeImages(`${dataDir}/local/volumes`, { limitMb: options.volumesMb })
+        : undefined,
     python,
     etc,
     environment: localEnvironment,
@@ -121,18 +126,21 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     networks,
     networkObstacles: obstacle === undefined ? {} : { internet: `${obstacle} (docs/drivers.md#local)` },
     disk: { isFullAnError: true },
-    ...(volumesProblem !== undefined && { volumesObstacle: volumesProblem }),
+    ...(volumesTrial.obstacle !== undefined && { volumesObstacle: volumesTrial.obstacle }),
     limits: { ...posture.limits, diskMb: 'instance' },
     freeze: true,
     startsAtOnce: hostStartsAtOnce(),
     bind: {
       limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'],
       networks,
-      volumes: volumesProblem === undefined,
+      volumes: volumesTrial.obstacle === undefined,
     },
     weaknesses: [
       ...posture.weaknesses,
       ...(hasImages ? [] : ['Disks of boxes are held in memory: this process cannot use loop devices.']),
+      ...(volumesTrial.doubt !== undefined
+        ? [`Volumes could not be tried, so boxes may fail to get them: ${volumesTrial.doubt}`]
+        : []),
       ...(socketKind === 'plain' ? ['A box can fill the file system that holds its socket.'] : []),
     ],
   };
@@ -230,7 +238,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     ...(volumes && {
       volumes: {
-        make: (volume, signal) => gate(signal, () => volumes.make(volume, volumeUser, signal)),
+        make: (volume, signal) => volumes.make(volume, volumeUser, signal),
         remove: volumes.remove,
         list: volumes.list,
       },

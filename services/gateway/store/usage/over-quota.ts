@@ -11,6 +11,7 @@ const sentences: Record<string, (quota: QuotaMet) => string> = {
   storageMb: ({ limit, used }) =>
     `The boxes and volumes of the tenant have ${used} MiB of disk; with this one it would be over ${limit} MiB.`,
   volumes: ({ limit, used }) => `The tenant has ${used} volumes and may have ${limit}.`,
+  volumesInCreation: () => 'Another volume of the tenant is being created.',
   templates: ({ limit, used }) => `The tenant has ${used} templates and may have ${limit}.`,
   requestsPerMinute: ({ limit }) => `The tenant may send ${limit} requests a minute.`,
 };

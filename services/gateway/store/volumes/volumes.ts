@@ -1,4 +1,4 @@
-import { and, count, desc, eq, inArray, not, or, sql } from 'drizzle-orm';
+import { and, count, desc, eq, inArray, ne, not, or, sql } from 'drizzle-orm';
 import { CodeBoxError, type Page, type VolumeQuery } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import { isLiving } from '../box/box-list.ts';
@@ -40,8 +40,8 @@ export const createVolumeStore = (db: Database, gateway: string | null) => {
 
   return {
     /**
-     * Inserts a volume to be made, of which a tenant may have `most`. Returns undefined when there is one of this name. Throws
-     * `quota_exceeded`, and `forbidden` for a tenant that is no longer active.
+     * Inserts a volume to be made, of which a tenant may have `most`, and only one that is `creating`. Returns undefined when there is one
+     * of this name. Throws `quota_exceeded`, and `forbidden` for a tenant that is no longer active.
      */
     async begin(
       volume: Pick<VolumeRow, 'id' | 'tenantId' | 'userId' | 'name' | 'sizeMb' | 'site'>,
@@ -59,9 +59,13 @@ export const createVolumeStore = (db: Database, gateway: string | null) => {
             throw isWithout('tenant_id', error) ? notActive() : error;
           });
         if (!row) return undefined;
-        const [all] = await tx.select({ n: count() }).from(volumes).where(eq(volumes.tenantId, volume.tenantId));
-        const used = (all?.n ?? 1) - 1;
+        const [all] = await tx
+          .select({ n: count(), creating: sql<number>`count(*) filter (where ${volumes.state} = 'creating')::int` })
+          .from(volumes)
+          .where(and(eq(volumes.tenantId, volume.tenantId), ne(volumes.id, volume.id)));
+        const { n: used, creating } = all ?? { n: 0, creating: 0 };
         if (used >= most) throw overQuota({ name: 'volumes', limit: most, used }, 60);
+        if (creating > 0) throw overQuota({ name: 'volumesInCreation', limit: 1, used: creating }, 2);
         return row;
       });
     },
@@ -76,12 +80,17 @@ export const createVolumeStore = (db: Database, gateway: string | null) => {
       return row;
     },
 
-    /** Gives up a volume that could not be made. */
-    async giveUp(id: string): Promise<void> {
+    /**
+     * Gives up a volume that this gateway makes. Returns whether nothing of it may be left: not when it is `ready`, as after `markReady` whose
+     * response was lost.
+     */
+    async giveUp(id: string): Promise<boolean> {
       await db
         .update(volumes)
         .set({ state: 'deleting' })
         .where(and(eq(volumes.id, id), eq(volumes.state, 'creating'), isMine));
+      const [row] = await db.select({ state: volumes.state }).from(volumes).where(eq(volumes.id, id));
+      return row === undefined || row.state === 'deleting';
     },
 
     /** Finds a volume of this tenant that is ready or will be. */

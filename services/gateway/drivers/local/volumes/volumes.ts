@@ -1,8 +1,5 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { VolumeMount } from '../../driver.ts';
 import { runHostCommand } from '../../host/host-command.ts';
@@ -15,8 +12,12 @@ const script = fileURLToPath(new URL('mount_volume.py', import.meta.url));
 export const volumeUser = 199_998;
 
 const probe = { id: 'probe', owner: '', sizeMb: 16, folder: 'probe', readOnly: false };
-const probeMs = 10_000;
-const unshare = 'unshare';
+/** Shorter than the deadline of a command, so that its error is that of the command. */
+const probeMs = 15_000;
+const cleanMs = 10_000;
+const lockSeconds = 10;
+/** What `flock` exits with when it does not get the lock. */
+const lockedCode = 75;
 
 /** A running box that gets volumes. */
 export interface VolumeUser {
@@ -43,26 +44,66 @@ export const mountVolumes = async (
   }
 };
 
-/** Returns why boxes cannot have volumes on this host, as a clause; undefined when they can. Tries it on a namespace without a box. */
-export const volumesObstacle = async (hasImages: boolean, python: string): Promise<string | undefined> => {
-  if (!hasImages) return 'the gateway cannot use loop devices, for which it has to be root';
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-volumes-'));
-  const holder = spawn(unshare, ['--mount', '--propagation', 'private', 'sh', '-c', 'echo; exec sleep 60'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
+/** What trying volumes has shown: nothing against them, why boxes cannot have them, as a clause, or a failure that does not tell. */
+interface VolumesTrial {
+  obstacle?: string;
+  /** For the log: a full disk, for example, or a deadline. Boxes find out whether they can have volumes. */
+  doubt?: string;
+}
+
+/**
+ * Tries volumes in `folder` on a mount namespace without a box, one gateway at a time. What one has left that was killed is removed first.
+ */
+export const tryVolumes = async (hasImages: boolean, folder: string, python: string): Promise<VolumesTrial> => {
+  if (!hasImages) return { obstacle: 'the gateway cannot use loop devices, for which it has to be root' };
+  const images = await createVolumeImages(folder, { limitMb: 2 * probe.sizeMb, free: 0 });
   const signal = AbortSignal.timeout(probeMs);
+  const holder = holdNamespace(folder, signal);
   try {
-    await once(holder.stdout, 'data', { signal });
-    const process = parseStat(await readFile(`/proc/${holder.pid}/stat`, 'utf8'));
-    if (process === undefined) return 'this host cannot create mount namespaces';
-    const images = await createVolumeImages(folder);
+    const process = await holder.entered;
+    if (process === undefined) return { doubt: 'another gateway was trying them' };
+    await images.remove(probe.id, signal);
     await images.make(probe, volumeUser, signal);
-    await mountVolumes(images, { process, uid: volumeUser - 1 }, [probe], { python, signal, folder });
-    return undefined;
-  } catch {
-    return 'its kernel does not map the owners of mounts (Linux 5.12 does), or forbids them';
+    try {
+      await mountVolumes(images, { process, uid: volumeUser - 1 }, [probe], { python, signal, folder });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return {
+        obstacle: `this host does not mount them with the owners of a box, as Linux 5.12 can (${textOf(error)})`,
+      };
+    }
+    return {};
+  } catch (error) {
+    return { doubt: textOf(error) };
   } finally {
-    holder.kill('SIGKILL');
-    await rm(folder, { recursive: true, force: true });
+    await images.remove(probe.id, AbortSignal.timeout(cleanMs)).catch(() => {});
+    holder.end();
   }
+};
+
+/**
+ * Starts a process with a mount namespace of its own and a lock of `folder`, which ends with this process. `entered` resolves with it, and with
+ * undefined when another has the lock.
+ */
+const holdNamespace = (folder: string, signal: AbortSignal) => {
+  const lock = ['--no-fork', '--wait', String(lockSeconds), '--conflict-exit-code', String(lockedCode), folder];
+  const command = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', 'echo; exec cat'];
+  const child = spawn('flock', [...lock, ...command], { signal, killSignal: 'SIGKILL' });
+  const entered = new Promise<ProcessIdentity | undefined>((done, failed) => {
+    let errors = '';
+    child.stderr.on('data', (text) => {
+      errors += text;
+    });
+    child.stdout.once('data', () => readFile(`/proc/${child.pid}/stat`, 'utf8').then(parseStat).then(done, failed));
+    child.once('error', failed);
+    child.once('close', (code) => (code === lockedCode ? done(undefined) : failed(new Error(errors.trim()))));
+  });
+  return { entered, end: () => child.kill('SIGKILL') };
+};
+
+/** Returns the last line that a failed command printed, without the command and its paths. */
+const textOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error);
+  const [, ...lines] = error.cause instanceof Error ? error.cause.message.split('\n') : [];
+  return lines.at(-1) ?? error.message;
 };

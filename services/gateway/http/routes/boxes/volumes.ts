@@ -25,7 +25,7 @@ export const addVolumeRoutes = ({ add }: Endpoints, volumes: TenantVolumes): voi
       },
     },
     async ({ c, tenant, body }) => {
-      const { volume, isNew } = await volumes.create(tenant, body);
+      const { volume, isNew } = await volumes.create(tenant, body, c.req.raw.signal);
       c.header('Location', `/v1/volumes/${volume.id}`);
       return c.json(toVolume(volume), isNew ? 201 : 200);
     },
