@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { VolumeMount } from '../../driver.ts';
 import { runHostCommand } from '../../host/host-command.ts';
-import { createVolumeImages, type VolumeImages, volumesFolder } from '../../host/volume-images.ts';
+import { createVolumeImages, type HeldDevice, type VolumeImages, volumesFolder } from '../../host/volume-images.ts';
 import { type ProcessIdentity, parseStat } from '../instances/processes.ts';
 
 const script = fileURLToPath(new URL('mount_volume.py', import.meta.url));
@@ -56,28 +56,45 @@ interface VolumesTrial {
  */
 export const tryVolumes = async (hasImages: boolean, folder: string, python: string): Promise<VolumesTrial> => {
   if (!hasImages) return { obstacle: 'the gateway cannot use loop devices, for which it has to be root' };
-  const images = await createVolumeImages(folder, { limitMb: 2 * probe.sizeMb, free: 0 });
   const signal = AbortSignal.timeout(probeMs);
+  // Another folder than the locked one, since attaching a volume locks that of the images.
+  const images = await createVolumeImages(`${folder}/images`, { limitMb: probe.sizeMb, free: 0 });
   const holder = holdNamespace(folder, signal);
+  const judge = (fault: string, error: unknown): VolumesTrial =>
+    signal.aborted ? { doubt: textOf(error) } : { obstacle: `${fault} (${textOf(error)})` };
   try {
     const process = await holder.entered;
     if (process === undefined) return { doubt: 'another gateway was trying them' };
+    const user = { process, uid: volumeUser - 1 };
+    return await withProbe(images, signal, async (device) => {
+      try {
+        await mountVolumes({ hold: async () => device }, user, [probe], { python, signal, folder });
+        return {};
+      } catch (error) {
+        return judge('this host does not mount them with the owners of a box, as Linux 5.12 can', error);
+      }
+    });
+  } catch (error) {
+    return judge('this host permits no mount namespaces', error);
+  } finally {
+    holder.end();
+  }
+};
+
+/** Attaches a small volume for a time. What goes wrong with it is a doubt. */
+const withProbe = async (
+  images: VolumeImages,
+  signal: AbortSignal,
+  use: (device: HeldDevice) => Promise<VolumesTrial>,
+): Promise<VolumesTrial> => {
+  try {
     await images.remove(probe.id, signal);
     await images.make(probe, volumeUser, signal);
-    try {
-      await mountVolumes(images, { process, uid: volumeUser - 1 }, [probe], { python, signal, folder });
-    } catch (error) {
-      if (signal.aborted) throw error;
-      return {
-        obstacle: `this host does not mount them with the owners of a box, as Linux 5.12 can (${textOf(error)})`,
-      };
-    }
-    return {};
+    return await use(await images.hold(probe.id, signal));
   } catch (error) {
     return { doubt: textOf(error) };
   } finally {
     await images.remove(probe.id, AbortSignal.timeout(cleanMs)).catch(() => {});
-    holder.end();
   }
 };
 
