@@ -128,7 +128,11 @@ describe.each(anyDriver.filter((driver) => driver === 'local'))('volumes on the 
     }
     const box = await gateway.createBox({ user: 'ada', volumes: [{ volume: 'ada:private' }] });
     expect(await printed(box, 'stat -c %U /volumes/private')).toBe('user\n');
-    await end(box);
+    // A box that is there has its volumes already.
+    const own = await gateway.createBox({ user: 'ada', reuse: true });
+    const again = await client.boxes.create({ user: 'ada', reuse: true, volumes: [{ volume: 'none' }] });
+    expect(again).toMatchObject({ id: own.id, volumes: [] });
+    await end(box, own);
   });
 
   test('volumes count for the storage of a tenant together with boxes, and end with it', async () => {

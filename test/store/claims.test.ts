@@ -323,3 +323,27 @@ test('of a new box and the deletion of its volume at the same moment, exactly on
   });
   for (const [hasBox, hasVolume] of await Promise.all(outcomes)) expect(hasBox).toBe(hasVolume);
 });
+
+test('a volume that was made is not given up, and a tenant has one made at a time', async () => {
+  const [{ volumes }] = stores;
+  const begin = (name: string) => {
+    const volume = { id: newId('vol'), tenantId: 'one', userId: null, name, sizeMb: 16, site: 'none' };
+    return volumes.begin(volume, 2);
+  };
+  const made = await begin('made');
+  if (!made) throw new Error('The volume was not begun.');
+  expect(await begin('made')).toBeUndefined();
+  await expect(begin('other')).rejects.toMatchObject({ quota: { name: 'volumesInCreation', limit: 1, used: 1 } });
+  await volumes.markReady(made.id);
+  // As when the response to the statement before was lost.
+  expect(await volumes.giveUp(made.id)).toBe(false);
+  expect(await volumes.find('one', { id: made.id })).toMatchObject({ state: 'ready' });
+  const other = await begin('other');
+  if (!other) throw new Error('The volume was not begun.');
+  expect(await volumes.giveUp(other.id)).toBe(true);
+  await volumes.forget(other.id);
+  expect(await volumes.giveUp(other.id)).toBe(true);
+  await volumes.delete('one', made.id);
+  expect(await volumes.giveUp(made.id)).toBe(true);
+  await volumes.forget(made.id);
+});

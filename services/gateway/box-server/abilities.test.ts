@@ -63,6 +63,15 @@ test('a listed ability is used, and so is every ability of a server without a li
   }
 });
 
+test('only a box server that lists it has confined its box', async () => {
+  for (const [report, isConfined] of [
+    [{ abilities: ['confined'] }, true],
+    [{ abilities: ['search'] }, false],
+    [{}, false],
+  ] as const)
+    expect(await connectAnew(report).isConfined()).toBe(isConfined);
+});
+
 test('the languages of a box are read once, however often they are used', async () => {
   const box = connectAnew({ languages: ['sql', 'python'] });
   expect([await box.languages(), await box.languages()]).toEqual([

@@ -6,7 +6,10 @@ import { requireLimits, requireNetwork, requireOnIdle } from '../life/capabiliti
 import { resolveLimits, type Template } from '../supply/templates.ts';
 import { checkInlineFiles } from './inline-files.ts';
 
-/** Plans a new box from a request and its template, but for its volumes. Throws `invalid_request` for what the deployment or the template does not allow. */
+/**
+ * Plans a new box from a request and its template, but for its volumes. Throws `invalid_request` for what the deployment or the template does
+ * not allow.
+ */
 export const planBox = (
   tenantId: string,
   ask: CreateBox,

@@ -66,7 +66,7 @@ export const openLoop = async (path: string, device: string, signal: AbortSignal
 };
 
 /** Returns the loop devices of an image. */
-export const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => {
+const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => {
   const devices = await runHostCommand(['losetup', '--noheadings', '--output', 'NAME', '--associated', path], {
     signal,
   });

@@ -105,8 +105,15 @@ export const createVolumeImages = async (folder: string, { limitMb, free = freeS
      * host, writes to a sparse image would fail after programs were told that they had succeeded. It has a journal, as it outlives a crash of
      * the host.
      */
-    make: (volume: Volume, uid: number, signal: AbortSignal): Promise<void> =>
-      gate(signal, () => make(volume, uid, signal)),
+    async make(volume: Volume, uid: number, signal: AbortSignal): Promise<void> {
+      try {
+        await gate(signal, () => make(volume, uid, signal));
+      } catch (cause) {
+        if (!signal.aborted || cause instanceof CodeBoxError) throw cause;
+        const detail = 'The volume was not made in time.';
+        throw new CodeBoxError('unavailable', detail, { cause, retryAfterSeconds: 5 });
+      }
+    },
 
     /** Idempotent. Boxes that have it mounted keep it until they end. */
     async remove(id: string, signal: AbortSignal): Promise<void> {
