@@ -86,6 +86,7 @@ def write_models(document: Path, target: Path) -> None:
                 ),
                 *("--enum-field-as-literal", "all", "--use-type-alias", "--infer-union-variant-names"),
                 *("--use-annotated", "--use-standard-collections", "--use-union-operator"),
+                *("--strict-nullable",),
                 *("--use-schema-description", "--use-field-description", "--disable-timestamp"),
                 *("--custom-file-header", "# Generated from openapi.yaml by generate.py."),
                 *("--formatters", "builtin"),

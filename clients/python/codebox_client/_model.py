@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidatorFunctionWrapHandler, field_validator
 from pydantic.alias_generators import to_camel
 
 
@@ -13,6 +13,15 @@ class Model(BaseModel):
     """A JSON object: its camelCase keys are attributes in snake_case, and keys of a newer gateway are kept."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    @field_validator("hint", mode="wrap", check_fields=False)
+    @classmethod
+    def _drop_unknown_hint(cls, hint: Any, parse: ValidatorFunctionWrapHandler) -> Any:
+        """A newer gateway may have further hints; what they belong to remains."""
+        try:
+            return parse(hint)
+        except ValidationError:
+            return None
 
 
 class WithOutputs(Model):

@@ -1336,7 +1336,7 @@ class Box(Model):
     state: Literal["creating", "ready", "paused", "hibernated", "deleting", "deleted", "failed", "lost"]
     template: str
     user: str | None
-    volumes: list[BoxVolume]
+    volumes: Annotated[list[BoxVolume], Field(validate_default=True)] = []
 
 
 class Caller(Model):

@@ -142,7 +142,8 @@ export const boxSchema = z
     metadata: metadataSchema,
     limits: limitsSchema,
     network: networkPolicySchema,
-    volumes: z.array(boxVolumeSchema),
+    // A gateway without volumes names none.
+    volumes: z.array(boxVolumeSchema).default([]),
     createdAt: z.iso.datetime(),
     lastActiveAt: z.iso.datetime(),
     idleSeconds: z.int(),

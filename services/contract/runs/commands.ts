@@ -69,7 +69,7 @@ export const commandSummarySchema = z
     installed: installedPackagesSchema
       .optional()
       .meta({ description: 'For an installation: the packages that it added or changed.' }),
-    hint: installationHintSchema.optional(),
+    hint: installationHintSchema,
     lastSeq: z.int(),
   })
   .meta({ id: 'CommandSummary' });

@@ -110,7 +110,7 @@ export const runErrorSchema = z
     name: z.string(),
     value: z.string(),
     traceback: z.array(z.string()),
-    hint: hintSchema.optional(),
+    hint: hintSchema,
   })
   .meta({ id: 'RunError' });
 
@@ -157,7 +157,7 @@ export const executionEventSchema = z
         name: z.string().max(maxField),
         value: z.string().max(maxField),
         traceback: z.array(z.string().max(maxText)).max(maxFrames),
-        hint: hintSchema.optional(),
+        hint: hintSchema,
       })
       .meta({ id: 'ExecutionError' }),
     z
@@ -196,7 +196,7 @@ export const commandDoneSchema = z
     installed: installedPackagesSchema
       .optional()
       .meta({ description: 'Packages that an installation added or changed.' }),
-    hint: installationHintSchema.optional(),
+    hint: installationHintSchema,
   })
   .meta({ id: 'CommandDone' });
 

@@ -102,12 +102,18 @@ export const libraryHintSchema = z
   })
   .meta({ id: 'MissingLibraryHint', description: 'The program needs a library of the system that its image lacks.' });
 
+/** A hint that may be absent. Unknown ones, which a newer gateway or box may have, are dropped: what they belong to remains. */
+const orUnknown = <S extends z.ZodType>(hint: S) =>
+  z.preprocess((value) => (value === null || hint.safeParse(value).success ? value : undefined), hint.optional());
+
 /** What the caller of an installer should know. */
-export const installationHintSchema = z
-  .discriminatedUnion('code', [conflictHintSchema, restartHintSchema])
-  .meta({ id: 'InstallationHint' });
+export const installationHintSchema = orUnknown(
+  z.discriminatedUnion('code', [conflictHintSchema, restartHintSchema]).meta({ id: 'InstallationHint' }),
+);
 
 /** What would help a program that failed. */
-export const hintSchema = z
-  .discriminatedUnion('code', [packageHintSchema, conflictHintSchema, restartHintSchema, libraryHintSchema])
-  .meta({ id: 'Hint' });
+export const hintSchema = orUnknown(
+  z
+    .discriminatedUnion('code', [packageHintSchema, conflictHintSchema, restartHintSchema, libraryHintSchema])
+    .meta({ id: 'Hint' }),
+);
