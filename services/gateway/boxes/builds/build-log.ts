@@ -41,7 +41,7 @@ export const createBuildLog = ({ log }: Pick<BuildStore, 'log'>, version: string
 
   return {
     step(text: string): void {
-      pending.push({ type: 'step', text: text.slice(0, maxEntryCharacters) });
+      pending.push({ type: 'step', text: toPlain(text.slice(0, maxEntryCharacters)) });
       flushSoon();
     },
     output(text: string): void {

@@ -1,5 +1,6 @@
 import { posix } from 'node:path';
 import { z } from 'zod';
+import { type Environment, environmentSchema, plainText } from '#contract';
 import { faulty } from '../../../../http/faults/fault.ts';
 import type { PlannedCommand } from '../../../boxes/builds/builder.ts';
 import { environmentIn, home, toBoxPath, toSandboxPath } from '../paths.ts';
@@ -10,7 +11,7 @@ const maxSteps = 49;
 
 const stepSchema = z.object({
   type: z.enum(['RUN', 'COPY', 'WORKDIR', 'USER', 'ENV'], { error: 'must be RUN, COPY, WORKDIR, USER or ENV' }),
-  args: z.array(z.string().max(32_768)).max(257).default([]),
+  args: z.array(plainText().max(32_768)).max(257).default([]),
   filesHash: z
     .string()
     .regex(/^[0-9a-f]{64}$/, 'must be a SHA-256 in hexadecimal digits')
@@ -49,9 +50,19 @@ const isKept = (path: string): boolean => !toBoxPath(path).startsWith('/') || /^
 
 const refusal = (index: number, detail: string) => faulty([{ pointer: `/steps/${index}`, detail }]);
 
+/** Adds variables, whose names and values take turns. Throws `invalid_request` for what no box can have. */
+const withVariables = (env: Environment, args: readonly string[], index: number): Environment => {
+  const added: [string, string][] = [];
+  for (let at = 0; at + 1 < args.length; at += 2) added.push([args[at] ?? '', args[at + 1] ?? '']);
+  const { data, error } = environmentSchema.safeParse({ ...env, ...Object.fromEntries(added) });
+  if (data) return data;
+  const { path = [], message = '' } = error.issues[0] ?? {};
+  throw refusal(index, `sets ${path.length > 0 ? JSON.stringify(path[0]) : 'variables'}, which ${message}`);
+};
+
 /** Converts the steps of a template. Throws `invalid_request` for a place that a template does not keep, and for missing arguments. */
 export const toSteps = (steps: readonly Step[]): Steps => {
-  const env: Record<string, string> = {};
+  let env: Environment = {};
   const hashes = new Set<string>();
   let folder = home;
   /** The path that a step names, from the folder that is the current one then. */
@@ -77,7 +88,7 @@ export const toSteps = (steps: readonly Step[]): Steps => {
       return { command: `set -- ${named}\n${copyScript}`, shown: `COPY ${first} ${second}` };
     }
     if (type === 'USER') return { command: ':', shown: `USER ${first} (without effect: a box has one user)` };
-    for (let at = 0; at + 1 < args.length; at += 2) env[args[at] ?? ''] = args[at + 1] ?? '';
+    env = withVariables(env, args, index);
     return { command: ':', shown: `ENV ${args.filter((_, at) => at % 2 === 0).join(' ')}` };
   };
   const commands = steps.map((step, index): PlannedCommand => {
