@@ -182,8 +182,8 @@ export const createBoxServerClient = (
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
     parseResponse(schema, await call(path, 'GET', undefined, signal));
 
-  const keepVariables = async (method: 'POST' | 'PUT', signal: AbortSignal): Promise<SavedVariables> => {
-    const { body } = await request(agent, 'variables', { method, headersTimeout: 0, signal });
+  const keepVariables = async (path: string, method: 'POST' | 'PUT', signal: AbortSignal): Promise<SavedVariables> => {
+    const { body } = await request(agent, path, { method, headersTimeout: 0, signal });
     return await readResponse(savedVariablesSchema, body);
   };
 
@@ -333,12 +333,15 @@ export const createBoxServerClient = (
     },
 
     /**
-     * Saves the variables of the default Python context beside the files, until `dropVariables`. In a box that was restored from them,
-     * `adoptVariables` has that context begin with those that can be loaded. The box ends both within two minutes; the caller sets the deadline.
+     * Saves the variables of the default Python context beside the files, until `dropVariables`; until then it throws `conflict` for other
+     * builds. In a box that was restored from them, `adoptVariables` has that context begin with those that can be loaded. The box ends both
+     * within two minutes; the caller sets the deadline.
      */
-    saveVariables: (signal: AbortSignal) => keepVariables('POST', signal),
-    adoptVariables: (signal: AbortSignal) => keepVariables('PUT', signal),
-    dropVariables: async () => void (await call('variables', 'DELETE')),
+    saveVariables: (build: string, signal: AbortSignal) =>
+      keepVariables(`variables?for=${encodeURIComponent(build)}`, 'POST', signal),
+    adoptVariables: (signal: AbortSignal) => keepVariables('variables', 'PUT', signal),
+    /** Does nothing for a build that has saved none. Variables that are still being saved are removed afterwards. */
+    dropVariables: async (build: string) => void (await call(`variables?for=${encodeURIComponent(build)}`, 'DELETE')),
 
     terminals: async () => (await read(terminalsSchema, 'terminals')).items,
     startTerminal: async (id: string, body: ScreenSize & { cwd?: string; env?: Environment }) =>

@@ -139,6 +139,8 @@ SAVE_VARIABLES_SECONDS = 75.0
 CHECK_VARIABLES_SECONDS = 55.0
 LOAD_VARIABLES_SECONDS = 50.0
 FAULTS_LISTED = 200
+# How long a build has the saved variables for itself, in case its gateway dies: no build may take longer.
+HOLD_VARIABLES_SECONDS = 3600.0
 PROOF_SECONDS = 20.0
 ENVIRONMENT_SECONDS = 5.0
 # Deadlines for warming up a box, and for changing its environment.

@@ -140,3 +140,18 @@ def test_saving_waits_for_no_code_and_leaves_nothing_behind(own_box: Box) -> Non
     assert report(own_box, "POST")["kept"] == 1
     assert own_box.http.delete(SAVED).status_code == 204
     assert [path.name for path in own_box.data.parent.glob(".variables*")] == []
+    assert own_box.http.post(SAVED, params={"for": "one"}).status_code == 200
+    # Until the first build has removed what it saved, no other one replaces or removes it.
+    assert own_box.http.post(SAVED, params={"for": "other"}).status_code == 409
+    assert own_box.http.delete(SAVED, params={"for": "other"}).status_code == 204
+    assert (own_box.data.parent / ".variables.new").is_dir()
+    assert own_box.http.delete(SAVED, params={"for": "one"}).status_code == 204
+    assert not (own_box.data.parent / ".variables.new").exists()
+
+
+def test_a_kernel_that_ends_while_it_saves_is_an_error(own_box: Box) -> None:
+    own_box.run("import os, signal\nkernel = os.getpid()")
+    own_box.run("class Last:\n    def __reduce__(self): os.kill(kernel, signal.SIGKILL); return str, ()\nlast = Last()")
+    response = own_box.http.post(SAVED)
+    assert response.status_code == 409
+    assert "kernel ended" in response.text

@@ -51,6 +51,9 @@ export interface PlannedCommand extends Pick<CreateCommand, 'cwd' | 'env'> {
   shown: string;
 }
 
+/** The box that a template is built from. */
+type CopiedBox = Extract<TemplateBuild['from'], { box: string }>;
+
 /** What a build does, as it is stored: also what dialects need and `/v1` has not. */
 export interface BuildPlan extends Omit<TemplateBuild, 'commands'> {
   copies?: CopiedFile[] | undefined;
@@ -150,14 +153,20 @@ export const createBuilder = (options: BuilderOptions) => {
   };
 
   /** Saves the files of the box that a template is built from, and with `variables` these beside them. */
-  const copy = async (ref: BoxRef, variables: boolean, log: BuildLog, signal: AbortSignal): Promise<BoxRow> => {
+  const copy = async (
+    { id, tenant }: Build,
+    { box, variables }: CopiedBox,
+    log: BuildLog,
+    signal: AbortSignal,
+  ): Promise<BoxRow> => {
+    const ref = { tenant, box };
     if (!variables) return await rest.checkpoint(ref);
     const { server } = await access.use(ref);
-    logFaults(await server.saveVariables(signal), log);
     try {
+      logFaults(await server.saveVariables(id, signal), log);
       return await rest.checkpoint(ref);
     } finally {
-      await background.attempt('remove the saved variables of a box', server.dropVariables);
+      await background.attempt('remove the saved variables of a box', () => server.dropVariables(id));
     }
   };
 
@@ -172,8 +181,7 @@ export const createBuilder = (options: BuilderOptions) => {
   const createBox = async (work: Build, build: BuildPlan, log: BuildLog, signal: AbortSignal): Promise<BoxRef> => {
     const { tenant, settings } = work;
     const { limits, network } = settings;
-    const source =
-      'box' in build.from ? await copy({ tenant, box: build.from.box }, build.from.variables, log, signal) : undefined;
+    const source = 'box' in build.from ? await copy(work, build.from, log, signal) : undefined;
     const template = 'template' in build.from ? build.from.template : (source?.base ?? source?.template);
     const seconds = build.buildSeconds + slackSeconds;
     const ask = {
