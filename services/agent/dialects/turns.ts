@@ -14,6 +14,7 @@ import {
 import type { Answers } from '../chats/answers/answers.ts';
 import type { Chats } from '../chats/chats.ts';
 import type { Files } from '../chats/files/files.ts';
+import { transfer } from '../chats/files/transfer.ts';
 import type { Uploads } from '../chats/files/uploads.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { ModelMessage } from '../models/model.ts';
@@ -70,7 +71,6 @@ export interface TurnsOptions {
 }
 
 const chatId = /^chat-[a-z2-7]{26}$/;
-const uploadMs = 60_000;
 const noteMs = 2000;
 /** Longer than any answer may take. */
 const answerSeconds = 86_400;
@@ -86,10 +86,10 @@ export const createTurns = ({ chats, files, uploads, answers, listModels, linkSe
     return { id: made.id, isNew: true };
   };
 
-  const put = async (owner: Owner, chat: string, all: readonly TurnFile[]): Promise<void> => {
+  const put = async (owner: Owner, chat: string, all: readonly TurnFile[], signal: AbortSignal): Promise<void> => {
     for (const file of all) {
-      const content = 'bytes' in file ? Readable.from([file.bytes]) : await uploads.open(file.upload);
-      await files.put(owner, chat, file.name, content, AbortSignal.timeout(uploadMs));
+      const source = 'bytes' in file ? Readable.from([file.bytes]) : await uploads.open(file.upload, signal);
+      await transfer(source, signal, (content, both) => files.put(owner, chat, file.name, content, both));
     }
   };
 
@@ -150,7 +150,7 @@ export const createTurns = ({ chats, files, uploads, answers, listModels, linkSe
       const { id: chat, isNew } = await find(owner, request);
       const isKept = request.keep === 'always' || request.session !== undefined || request.chat !== undefined;
       try {
-        await put(owner, chat, isNew ? [...input.earlierFiles, ...input.files] : input.files);
+        await put(owner, chat, isNew ? [...input.earlierFiles, ...input.files] : input.files, signal);
         const { message, model, events } = await answers.ask(owner, chat, {
           content: input.question,
           files: input.files.map(({ name }) => name),

@@ -1,6 +1,7 @@
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { CodeBoxError } from '#contract';
 import type { BlobStore } from '../../../blobs/blob-store.ts';
+import { createPatience, type Patience } from '../../../blobs/patience.ts';
 import { boundedTo } from '../../../blobs/size-bound.ts';
 import { faulty } from '../../../http/faults/fault.ts';
 import { newId } from '../../../postgres/id.ts';
@@ -10,7 +11,8 @@ import type { Owner } from '../owner.ts';
 const mebibyte = 1024 * 1024;
 const maxFileMib = 100;
 const uploadSeconds = 3600;
-const readMs = 60_000;
+const silenceMs = 60_000;
+const deleteMs = 60_000;
 const perSweep = 100;
 
 /** What a file is called, and for how many seconds it is kept. */
@@ -87,14 +89,26 @@ export const createUploads = (blobs: BlobStore, rows: UploadRows, bounds: Upload
         if (row === 'full') throw tooMany(bounds);
         return row;
       } catch (error) {
-        // Otherwise its bytes would stay until the time for the upload is over.
-        await rows.expire(owner, id);
+        // Otherwise its bytes would stay until the time for the upload is over, or for good if the sweep has already been there.
+        if (!(await rows.expire(owner, id))) await blobs.delete(blobOf(id), AbortSignal.timeout(deleteMs));
         throw error;
       }
     },
 
-    /** Opens the bytes of a file, which have to be read to the end or destroyed. */
-    open: async ({ id }: UploadRow): Promise<Readable> => await blobs.get(blobOf(id), AbortSignal.timeout(readMs)),
+    /** Opens the bytes of a file, which have to be read to the end or destroyed. They fail when the blob store is silent for too long. */
+    async open({ id }: UploadRow, signal: AbortSignal): Promise<Readable> {
+      const patience = createPatience(silenceMs);
+      patience.wait();
+      try {
+        const content = await blobs.get(blobOf(id), AbortSignal.any([signal, patience.signal]));
+        // Its reader, which may not have begun, gets the error.
+        content.on('error', () => {});
+        const body = Readable.from(steady(content, patience), { objectMode: false });
+        return body.on('close', () => content.destroy());
+      } finally {
+        patience.rest();
+      }
+    },
 
     /** Throws `not_found` when there is no such file. Its bytes are deleted by the next sweep. */
     async remove(owner: Owner, id: string): Promise<void> {
@@ -110,6 +124,22 @@ export const createUploads = (blobs: BlobStore, rows: UploadRows, bounds: Upload
     },
   };
 };
+
+/** Passes content of the blob store on. Patience runs while the next chunk is awaited, not while a slow reader takes its time. */
+async function* steady(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
+  try {
+    patience.wait();
+    for await (const chunk of content) {
+      patience.rest();
+      yield chunk;
+      patience.wait();
+    }
+  } catch (error) {
+    throw patience.signal.aborted ? patience.signal.reason : error;
+  } finally {
+    patience.rest();
+  }
+}
 
 const tooLarge = () => new CodeBoxError('too_large', `A file may have up to ${maxFileMib} MiB.`);
 

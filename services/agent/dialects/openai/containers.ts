@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { type Chat, CodeBoxError, decodePath, type FileEntry, plainText, queryInteger, urlPathSchema } from '#contract';
 import { readJsonBody } from '../../../http/bodies/body.ts';
@@ -8,6 +9,7 @@ import { containerFileId, fromContainerFileId } from '../../../openai/container-
 import { cursorAfter } from '../../../postgres/page.ts';
 import type { Chats } from '../../chats/chats.ts';
 import type { Files } from '../../chats/files/files.ts';
+import { transfer } from '../../chats/files/transfer.ts';
 import type { Uploads } from '../../chats/files/uploads.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
@@ -21,7 +23,6 @@ const params = z.object({ container: z.string().max(64) });
 const fileParams = params.extend({ file: z.string().max(8192) });
 /** How many files and folders of a container are considered: the first ones by path. */
 const maxEntries = 10_000;
-const copyMs = 60_000;
 
 const containerSchema = z
   .object({
@@ -108,9 +109,10 @@ export const addContainerRoutes = (
   { chats, files, uploads }: { chats: Chats; files: Files; uploads: Pick<Uploads, 'named' | 'open'> },
 ): void => {
   /** Copies a stored file to the box of a chat. */
-  const copy = async (owner: Owner, chat: string, row: UploadRow): Promise<FileFacts> => {
-    const signal = AbortSignal.timeout(copyMs);
-    const { path, sizeBytes } = await files.put(owner, chat, row.name, await uploads.open(row), signal);
+  const copy = async (owner: Owner, chat: string, row: UploadRow, signal: AbortSignal): Promise<FileFacts> => {
+    const source = await uploads.open(row, signal);
+    const put = (content: Readable, both: AbortSignal) => files.put(owner, chat, row.name, content, both);
+    const { path, sizeBytes } = await transfer(source, signal, put);
     return { path, sizeBytes: sizeBytes ?? 0, modifiedAt: new Date().toISOString() };
   };
 
@@ -139,7 +141,7 @@ export const addContainerRoutes = (
       const stored = await uploads.named(owner, wanted);
       const chat = await chats.create(owner, { title: name });
       try {
-        for (const row of stored.values()) await copy(owner, chat.id, row);
+        for (const row of stored.values()) await copy(owner, chat.id, row, c.req.raw.signal);
       } catch (error) {
         // Without its files it is of no use, and its creator does not learn its id.
         await chats.remove(owner, chat.id);
@@ -236,7 +238,7 @@ export const addContainerRoutes = (
       if (/^application\/json\b/i.test(type)) {
         const { file_id: id } = checkInput(namedFileSchema, (await readJsonBody(c)).value, '');
         const row = (await uploads.named(owner, [{ id, pointer: '/file_id' }])).get(id);
-        if (row) return c.json(toFile(chat, await copy(owner, chat, row)));
+        if (row) return c.json(toFile(chat, await copy(owner, chat, row, c.req.raw.signal)));
       }
       using upload = openUpload(c);
       const written: FileFacts[] = [];

@@ -151,7 +151,11 @@ export const addStoredFileRoutes = ({ add }: Pick<Endpoints, 'add'>, uploads: Up
       const row = await uploads.find(owner, params.file);
       const name = row.name.split('/').at(-1) ?? row.name;
       const headers = { 'content-length': String(row.sizeBytes) };
-      return sendFile(c, { name, mime: mimeOf(name), status: 200, headers, body: await uploads.open(row) }, name);
+      return sendFile(
+        c,
+        { name, mime: mimeOf(name), status: 200, headers, body: await uploads.open(row, c.req.raw.signal) },
+        name,
+      );
     },
   );
 
