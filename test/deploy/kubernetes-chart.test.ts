@@ -282,7 +282,11 @@ describe('the chart', () => {
     const objects = await render(namespace, values);
     const policies = ofKind(objects, 'NetworkPolicy') as V1NetworkPolicy[];
     const egress = policies.find(({ metadata }) => metadata?.name === 'codebox-gateway')?.spec?.egress;
-    expect(egress).toContainEqual({ ports: [{ protocol: 'TCP', port: 443 }] });
+    const toPublic = {
+      ipBlock: { cidr: '0.0.0.0/0', except: expect.arrayContaining(['10.0.0.0/8', '169.254.0.0/16']) },
+    };
+    const toPublicV6 = { ipBlock: { cidr: '::/0', except: expect.arrayContaining(['fc00::/7']) } };
+    expect(egress).toContainEqual({ ports: [{ protocol: 'TCP', port: 443 }], to: [toPublic, toPublicV6] });
     expect(egress).toContainEqual({ to: [{ ipBlock: { cidr: '10.1.0.0/16' } }] });
     const containers = podTemplates(objects).flatMap(({ spec }) => spec?.containers ?? []);
     const env = containers.find(({ name }) => name === 'gateway')?.env;
@@ -291,9 +295,11 @@ describe('the chart', () => {
         { name: 'CODEBOX_OUTBOUND_ALLOW', value: '10.1.0.0/16' },
         { name: 'CODEBOX_WEBHOOK_RETRY_SECONDS', value: '5,2000000' },
         { name: 'CODEBOX_WEBHOOK_TIMEOUT_SECONDS', value: '0.5' },
-        { name: 'CODEBOX_WEBHOOK_DISABLE_SECONDS', value: '432000' },
       ]),
     );
+    // What is not set does not take the place of a secret's value.
+    expect(JSON.stringify(env)).not.toContain('CODEBOX_WEBHOOK_DISABLE_SECONDS');
+    expect(JSON.stringify(await render(namespace, {}))).not.toMatch(/CODEBOX_OUTBOUND_ALLOW|CODEBOX_WEBHOOK_/);
   });
 
   test.each([
