@@ -35,6 +35,17 @@ test('a device belongs to one instance until that releases it, whichever gateway
   expect(await claim(gpus, 'i-5', one)).toEqual({ ...request, DeviceIDs: ['GPU-1a'] });
 });
 
+test('of two gateways that claim all devices at once one gets them', async () => {
+  const { gpus, ofAnotherGateway } = open({ [wholeGpu]: ['0', '1', '2', '3'] });
+  const all = { kind: wholeGpu, count: 4 };
+  for (let round = 0; round < 5; round++) {
+    const both = await Promise.allSettled([claim(gpus, 'i-1', all), claim(ofAnotherGateway, 'i-2', all)]);
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(await gpus.list()).toHaveLength(1);
+    await Promise.all([gpus.release('i-1'), gpus.release('i-2')]);
+  }
+});
+
 test('without a list of devices, instances share all GPUs of the host', async () => {
   const { gpus } = open({});
   for (const id of ['i-1', 'i-2'])

@@ -1,8 +1,7 @@
-import { mkdir, readdir, readlink, symlink } from 'node:fs/promises';
+import { mkdir, readdir, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DeviceRequest } from 'dockerode';
 import { z } from 'zod';
-import { createGate } from '../../../waiting/gate.ts';
 import { type Gpus, wholeGpu } from '../driver.ts';
 import { runHostCommand } from '../host/host-command.ts';
 import { InstanceFailed } from '../instance-failed.ts';
@@ -24,7 +23,18 @@ export const readDevices = (text: string, context: z.core.$RefinementCtx): Devic
   return z.NEVER;
 };
 
+/** Takes all devices from the instance $1 in the folder $0. */
 const releaseScript = 'cd "$0" && for device in *; do [ "$(readlink "$device")" != "$1" ] || rm "$device"; done';
+
+/** Gives $2 of the devices that follow to the instance $1, or none, and prints them. */
+const claimScript = `cd "$0" || exit 1
+id=$1; left=$2; shift 2
+for device; do
+  [ "$left" -gt 0 ] || break
+  ln -sn "$id" "$device" 2> /dev/null
+  if [ "$(readlink "$device")" = "$id" ]; then echo "$device"; left=$((left - 1)); fi
+done
+if [ "$left" -gt 0 ]; then set -- "$id"; ${releaseScript}; fi`;
 
 /** The runtime whose entry in the daemon shows that it can give containers a GPU; they need not use it. */
 const runtimeOfGpus = 'nvidia';
@@ -42,7 +52,6 @@ export interface GpuDevicesOptions {
  * belongs to whom is in a folder, as symbolic links from devices to ids of instances, so that several gateways on one host agree.
  */
 export const createGpuDevices = ({ folder, devices, runtimes }: GpuDevicesOptions) => {
-  const gate = createGate(1);
   const isShared = Object.keys(devices).length === 0;
   const pathOf = (device: string) => join(folder, device);
 
@@ -50,17 +59,14 @@ export const createGpuDevices = ({ folder, devices, runtimes }: GpuDevicesOption
   const holderOf = (device: string): Promise<string> => readlink(pathOf(device)).catch(() => '');
   const held = async (): Promise<string[]> => await readdir(folder).catch(() => []);
 
-  const take = async (device: string, id: string): Promise<boolean> => {
-    await symlink(id, pathOf(device)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
-    return (await holderOf(device)) === id;
-  };
+  // Another gateway that releases the same instance must not take a device from the next one, and each of two that claim must not get one of
+  // the two devices that both need.
+  const locked = (script: string, args: readonly string[], signal?: AbortSignal): Promise<string> =>
+    runHostCommand(['flock', folder, 'sh', '-c', script, folder, ...args], { ...(signal && { signal }) });
 
   const release = async (id: string): Promise<void> => {
     const holders = await Promise.all((await held()).map(holderOf));
-    // Locked: another gateway that releases the same instance must not take a device from the next one.
-    if (holders.includes(id)) await runHostCommand(['flock', folder, 'sh', '-c', releaseScript, folder, id]);
+    if (holders.includes(id)) await locked(releaseScript, [id]);
   };
 
   return {
@@ -79,15 +85,10 @@ export const createGpuDevices = ({ folder, devices, runtimes }: GpuDevicesOption
       const request = { Driver: 'nvidia', Capabilities: [['gpu', 'compute', 'utility']] };
       if (isShared) return { ...request, Count: count };
       await mkdir(folder, { recursive: true });
-      // One after the other: each of two instances might get one of the two devices that both need.
-      return await gate(signal, async () => {
-        const taken: string[] = [];
-        for (const device of devices[kind] ?? [])
-          if (taken.length < count && (await take(device, id))) taken.push(device);
-        if (taken.length === count) return { ...request, DeviceIDs: taken };
-        await release(id);
-        throw new InstanceFailed({ code: 'unschedulable', detail: `fewer than ${count} devices of ${kind} are free` });
-      });
+      const printed = await locked(claimScript, [id, String(count), ...(devices[kind] ?? [])], signal);
+      const taken = printed.split('\n').filter((device) => device !== '');
+      if (taken.length === count) return { ...request, DeviceIDs: taken };
+      throw new InstanceFailed({ code: 'unschedulable', detail: `fewer than ${count} devices of ${kind} are free` });
     },
 
     /** Takes all devices from an instance. */
