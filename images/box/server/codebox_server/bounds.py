@@ -215,6 +215,8 @@ SMALL_FILE_BYTES = 256 * KIB
 # Jobs on many files: copy, archive, extract, fetch, search.
 JOBS_RUNNING = 8
 JOB_SECONDS = 600.0
+# After this, what an ended box has left unfinished in a file system of several boxes is removed.
+SCRATCH_SECONDS = 86_400.0
 # How long to wait for the removal of a folder, which then continues in the background.
 REMOVE_SECONDS = 10.0
 JOB_RESULT_BYTES = 4 * MIB

@@ -13,16 +13,17 @@ from typing import Any
 from codebox_server.bounds import JOB_SECONDS, REMOVE_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry, etag
-from codebox_server.files.paths import resolve, scratch_for
+from codebox_server.files.paths import resolve
 from codebox_server.files.relocation import Trash, check_source, put_in_place
+from codebox_server.files.scratch import scratch_for
 from codebox_server.files.workers import Workers
 
 _CLEARING = 2
 
 
 class FileOperations:
-    """Operations below the folder `data`, with unfinished results in `upload` on the same file system, or at absolute
-    paths, with unfinished results beside them.
+    """Operations below the folder `data` or at absolute paths, with unfinished results in `upload` or, on other file
+    systems, in a folder of theirs.
     """
 
     def __init__(self, data: str, upload: str, workers: Workers) -> None:

@@ -33,14 +33,3 @@ def resolve(root: str, path: str) -> str:
 def prefix_of(path: str) -> str:
     """Return what the paths in a folder begin with."""
     return path if path in ("", "/") else path + "/"
-
-
-def scratch_for(target: str, upload: str) -> str:
-    """Return a folder for what is not finished, on the file system of `target`: `upload` if it is there.
-
-    A link in the path may lead to another file system, such as that of a volume.
-    """
-    folder = os.path.dirname(target)
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    return upload if os.stat(folder).st_dev == os.stat(upload).st_dev else folder

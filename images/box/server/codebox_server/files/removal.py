@@ -31,6 +31,28 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
+def remove_older(path: str, before: float) -> None:
+    """Remove what is in a folder and has not changed since `before`, in seconds since 1970; no link is followed.
+
+    Blocks, so it belongs in a thread. Raises OSError.
+    """
+    top = _open(path, None)
+    try:
+        with os.scandir(top) as entries:
+            for entry in entries:
+                # Another box of the volume may remove it too.
+                with contextlib.suppress(FileNotFoundError):
+                    # Not the time of the contents, which a copy takes from its source.
+                    if entry.stat(follow_symlinks=False).st_ctime >= before:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        _remove(entry.name, top, top, _LEVELS)
+                    else:
+                        os.unlink(entry.name, dir_fd=top)
+    finally:
+        os.close(top)
+
+
 def _empty(folder: int, top: int, levels: int) -> bool:
     """Remove the contents of an open folder, one by one. Return whether something remains to be removed."""
     left = False

@@ -15,7 +15,8 @@ from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry, etag
 from codebox_server.files.listing import list_folder
 from codebox_server.files.metadata import metadata_in
-from codebox_server.files.paths import resolve, scratch_for
+from codebox_server.files.paths import resolve
+from codebox_server.files.scratch import scratch_for
 from codebox_server.files.upload import Upload, check_replaceable, look
 from codebox_server.http.archives import send_archive
 from codebox_server.http.base import BoxHandler
