@@ -70,3 +70,11 @@ test('the fields and frames of an error are bounded', () => {
   ];
   for (const wrong of wrongs) expect(executionEventSchema.safeParse({ ...error, ...wrong }).success).toBe(false);
 });
+
+test('a hint that is not known is dropped, and what it belongs to remains', () => {
+  const event = { seq: 1, type: 'error', name: 'OSError', value: '', traceback: [] };
+  const known = { code: 'missing_library', library: 'libpango-1.0-0', detail: 'It is missing.' };
+  expect(executionEventSchema.parse({ ...event, hint: known })).toEqual({ ...event, hint: known });
+  expect(executionEventSchema.parse({ ...event, hint: { code: 'of_a_later_version' } })).toEqual(event);
+  expect(executionEventSchema.safeParse({ ...event, hint: null }).success).toBe(false);
+});

@@ -4,17 +4,12 @@ import os
 import shutil
 import socket
 import threading
-import time
 import uuid
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 
 import pytest
 from box import HEAD, Box, eventually
 from file_calls import FILES, do, own, put
-
-from codebox_server.files.removal import remove_older
-from codebox_server.files.scratch import scratch_for
 
 
 def test_an_uploaded_file_is_downloaded_unchanged(box: Box) -> None:
@@ -377,22 +372,6 @@ def test_an_absolute_path_leads_anywhere_in_the_box(box: Box) -> None:
         assert do(box, op="stat", path=path).json()["code"] == "invalid_request", path
     refused = box.http.put(FILES + "/proc/new", content=b"1")
     assert (refused.status_code, refused.json()["code"]) in ((400, "invalid_request"), (404, "not_found"))
-
-
-def test_what_an_upload_to_another_file_system_leaves_is_removed_in_time(tmp_path: Path) -> None:
-    scratch = Path(scratch_for(f"/dev/shm/box-{uuid.uuid4().hex}", str(tmp_path)))
-    assert scratch == Path("/dev/shm/.codebox-upload")
-    left, kept = scratch / f"left-{uuid.uuid4().hex}", scratch / f"kept-{uuid.uuid4().hex}"
-    (left / "folder").mkdir(parents=True)
-    (left / "folder/link").symlink_to(tmp_path)
-    (tmp_path / "f").touch()
-    deadline = time.time()
-    time.sleep(0.05)
-    kept.touch()
-    os.utime(kept, (0, 0))
-    remove_older(str(scratch), deadline + 0.02)
-    assert (left.exists(), kept.exists(), (tmp_path / "f").exists()) == (False, True, True)
-    kept.unlink()
 
 
 def test_an_entry_has_its_mode_and_where_a_link_leads(box: Box) -> None:

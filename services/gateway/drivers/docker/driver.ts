@@ -311,14 +311,11 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     await daemon
       .call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000)
       .catch(spec.gpus ? throwLackOfGpu : undefined);
+    const inspecting = daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal }));
+    const releasing = volume && disks.release(spec.id, signal);
     // Both end before the clean-up, which a late detachment must not disturb.
-    const [looked, released] = await Promise.allSettled([
-      daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal })),
-      volume && disks.release(spec.id, signal),
-    ]);
-    if (looked.status === 'rejected') throw looked.reason;
-    if (released.status === 'rejected') throw released.reason;
-    const found = looked.value;
+    await Promise.allSettled([inspecting, releasing]);
+    const [found] = await Promise.all([inspecting, releasing]);
     await parts.cgroups.note(spec.id, found);
     return inspectedInstance(found, parts.addressOf);
   } catch (cause) {
