@@ -9,11 +9,11 @@ import { createGpuDevices, type DevicesByKind, throwLackOfGpu } from './gpus.ts'
 
 const share = 'nvidia.com/mig-1g.5gb';
 const request = { Driver: 'nvidia', Capabilities: [['gpu', 'compute', 'utility']] };
-const open = (devices: DevicesByKind, runtimes = ['runc', 'nvidia']) => {
+const open = (devices: DevicesByKind, runtimes = ['runc', 'nvidia'], ofAnother = devices) => {
   const folder = join(mkdtempSync(join(tmpdir(), 'cbx-gpus-')), 'gpus');
   onTestFinished(() => rm(join(folder, '..'), { recursive: true }));
-  const create = () => createGpuDevices({ folder, devices, runtimes });
-  return { gpus: create(), ofAnotherGateway: create() };
+  const create = (own: DevicesByKind) => createGpuDevices({ folder, devices: own, runtimes });
+  return { gpus: create(devices), ofAnotherGateway: create(ofAnother) };
 };
 const claim = (gpus: ReturnType<typeof createGpuDevices>, id: string, asked: Gpus) =>
   gpus.claim(id, asked, AbortSignal.timeout(10_000));
@@ -36,7 +36,9 @@ test('a device belongs to one instance until that releases it, whichever gateway
 });
 
 test('of two gateways that claim all devices at once one gets them', async () => {
-  const { gpus, ofAnotherGateway } = open({ [wholeGpu]: ['0', '1', '2', '3'] });
+  const { gpus, ofAnotherGateway } = open({ [wholeGpu]: ['0', '1', '2', '3'] }, ['nvidia'], {
+    [wholeGpu]: ['3', '2', '1', '0'],
+  });
   const all = { kind: wholeGpu, count: 4 };
   for (let round = 0; round < 5; round++) {
     const both = await Promise.allSettled([claim(gpus, 'i-1', all), claim(ofAnotherGateway, 'i-2', all)]);
