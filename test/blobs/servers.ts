@@ -14,8 +14,7 @@ const cache = resolve(import.meta.dirname, '../../.codebox/test-servers');
 const installMs = 500_000;
 const readyMs = 60_000;
 
-/** Installs the emulators of cloud stores, which only these tests need, once per lock file. Resolves with the folder of their programs. */
-const install = async (): Promise<string> => {
+const makeProgramsFolder = async (): Promise<string> => {
   const hash = createHash('sha256').update(await readFile(join(source, 'package-lock.json')));
   const folder = join(cache, hash.digest('hex').slice(0, 16));
   if (!existsSync(folder)) {
@@ -26,6 +25,14 @@ const install = async (): Promise<string> => {
     await rename(making, folder).catch(() => rm(making, { recursive: true, force: true }));
   }
   return join(folder, 'node_modules/.bin');
+};
+
+let installed: Promise<string> | undefined;
+
+/** Installs the emulators of cloud stores, which only these tests need, once per lock file. Resolves with the folder of their programs. */
+const install = (): Promise<string> => {
+  installed ??= makeProgramsFolder();
+  return installed;
 };
 
 /** A server on an empty folder and a free port. */

@@ -29,6 +29,7 @@ import {
   listedInstance,
 } from './containers/instance.ts';
 import { mountsReachDaemon } from './containers/mounts.ts';
+import { removeContainer } from './containers/removal.ts';
 import { containerRevision, findImageId } from './containers/revision.ts';
 import { type SystemFiles, writeSystemFiles } from './containers/system-files.ts';
 import { containerUsage } from './containers/usage.ts';
@@ -43,7 +44,6 @@ import { forgetVolumes, holdVolumes } from './volumes.ts';
 const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
 
 const createDeadlineMs = 60_000;
-const removeAttempts = 4;
 const freezeTries = 3;
 
 export interface DockerDriverOptions {
@@ -342,40 +342,10 @@ const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<v
       .call(signal, (docker, abortSignal) => docker.getContainer(name).unpause({ abortSignal }))
       .catch(() => undefined);
   await removeContainer(daemon, name, signal);
-  await waitUntilGone(parts, name, signal);
   await gpuDevices.release(id);
   if (parts.volumes) await forgetVolumes(daemon, { deployment, instance: id }, signal);
   await sockets.remove(id, signal);
   await disks.remove(id, signal);
-};
-
-/** Removes a container. The daemon refuses while a gVisor sandbox is ending, so the removal is tried again. */
-const removeContainer = async (daemon: Daemon, name: string, signal: AbortSignal): Promise<void> => {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await daemon.callIfThere(signal, (docker, abortSignal) =>
-        docker.getContainer(name).remove({ force: true, v: true, abortSignal }),
-      );
-      return;
-    } catch (error) {
-      if (attempt === removeAttempts || signal.aborted) throw error;
-      await new Promise((done) => setTimeout(done, 500));
-    }
-  }
-};
-
-/** Waits until a container is gone: when another removal is in progress, the daemon responds before it is complete. */
-const waitUntilGone = async ({ daemon }: Parts, name: string, signal: AbortSignal): Promise<void> => {
-  const deadline = performance.now() + 30_000;
-  for (;;) {
-    const found = await daemon.callIfThere(signal, (docker, abortSignal) =>
-      docker.getContainer(name).inspect({ abortSignal }),
-    );
-    if (found === undefined) return;
-    if (performance.now() > deadline)
-      throw new CodeBoxError('unavailable', 'The container could not be removed in time.');
-    await new Promise((done) => setTimeout(done, 50));
-  }
 };
 
 const list = async (parts: Parts, signal: AbortSignal): Promise<Instance[]> => {
