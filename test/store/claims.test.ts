@@ -306,10 +306,12 @@ test('an instance can be deleted while its box is being written, without a deadl
 
 test('of a new box and the deletion of its volume at the same moment, exactly one succeeds', async () => {
   const [store, other] = stores;
-  const outcomes = Array.from({ length: 30 }, async (_, round) => {
-    const id = newId('vol');
+  const ids = Array.from({ length: 30 }, () => newId('vol'));
+  for (const id of ids) {
     await store.volumes.begin({ id, tenantId: 'many', userId: null, name: id, sizeMb: 16, site: 'none' }, 1000);
     await store.volumes.markReady(id);
+  }
+  const outcomes = ids.map(async (id, round) => {
     const box = newBox('many', { volumes: [{ id, name: id, sizeMb: 16, folder: 'x', readOnly: false }] });
     const claim = () =>
       store.allocation.claim(box, { ...wanted, generation: null }, most).catch((error: unknown) => {
