@@ -6,6 +6,7 @@ import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { containerFileId, fromContainerFileId } from '../../../openai/container-file-id.ts';
+import { openAiPage, openAiPageSchema } from '../../../openai/page.ts';
 import { cursorAfter } from '../../../postgres/page.ts';
 import type { Chats } from '../../chats/chats.ts';
 import type { Files } from '../../chats/files/files.ts';
@@ -47,15 +48,7 @@ const fileSchema = z
   })
   .meta({ id: 'ContainerFile' });
 
-const fileListSchema = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(fileSchema),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .meta({ id: 'ContainerFileList' });
+const fileListSchema = openAiPageSchema('ContainerFileList', fileSchema);
 
 const listQuery = z.object({
   limit: queryInteger().min(1).max(100).default(20),
@@ -83,15 +76,7 @@ const newContainerSchema = z
   })
   .meta({ id: 'NewContainer', description: 'It is kept until it is deleted.' });
 
-const containerListSchema = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(containerSchema),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .meta({ id: 'ContainerList' });
+const containerListSchema = openAiPageSchema('ContainerList', containerSchema);
 
 const namedFileSchema = z.object({ file_id: z.string().max(70) });
 
@@ -164,8 +149,7 @@ export const addContainerRoutes = (
       const cursor = after === undefined ? undefined : cursorAfter(await chats.find(owner, chatOf(after)));
       const { items, nextCursor } = await chats.list(owner, { limit, cursor });
       const data = items.map(toContainer);
-      const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-      return c.json({ object: 'list', data, ...ids, has_more: nextCursor !== null });
+      return c.json(openAiPage(data, nextCursor !== null));
     },
   );
 
@@ -217,8 +201,7 @@ export const addContainerRoutes = (
       const data = all
         .slice(at + 1, at + 1 + query.limit)
         .map((entry) => toFile(chat, { ...entry, path: pathOf(entry) }));
-      const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-      return c.json({ object: 'list', data, ...ids, has_more: at + 1 + data.length < all.length });
+      return c.json(openAiPage(data, at + 1 + data.length < all.length));
     },
   );
 

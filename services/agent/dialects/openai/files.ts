@@ -3,6 +3,7 @@ import { CodeBoxError, queryInteger } from '#contract';
 import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
+import { openAiPage, openAiPageSchema } from '../../../openai/page.ts';
 import { mimeOf } from '../../chats/files/mime.ts';
 import type { Uploads } from '../../chats/files/uploads.ts';
 import { sendFile } from '../../http/downloads.ts';
@@ -43,15 +44,7 @@ const fileSchema = z
   })
   .meta({ id: 'StoredFile', description: 'A file outside containers. It is deleted when it expires.' });
 
-const listSchema = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(fileSchema),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .meta({ id: 'StoredFileList' });
+const listSchema = openAiPageSchema('StoredFileList', fileSchema);
 
 const deletedSchema = z
   .object({ id: z.string(), object: z.literal('file'), deleted: z.literal(true) })
@@ -119,8 +112,7 @@ export const addStoredFileRoutes = ({ add }: Pick<Endpoints, 'add'>, uploads: Up
       const last = after === undefined ? undefined : await uploads.find(owner, after);
       const rows = await uploads.list(owner, { ...query, after: last });
       const data = rows.slice(0, query.limit).map(toFile);
-      const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-      return c.json({ object: 'list', data, ...ids, has_more: rows.length > data.length });
+      return c.json(openAiPage(data, rows.length > data.length));
     },
   );
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CodeBoxError, decodePath, type FileEntry, maxFolderDepth, queryInteger, urlPathSchema } from '#contract';
 import { containerFileId, fromContainerFileId } from '../../../openai/container-file-id.ts';
+import { openAiPage } from '../../../openai/page.ts';
 import type { BoxRef } from '../../boxes/box-ref.ts';
 import { workingFolder } from '../../boxes/life/working-folder.ts';
 import type { RouteParts } from '../../http/app.ts';
@@ -112,8 +113,7 @@ export const addContainerFileRoutes = ({ add, addRaw }: Endpoints, { files }: Pi
       const at = all.findIndex((entry) => pathOf(entry) === after);
       if (after !== undefined && at === -1) throw noFile();
       const data = all.slice(at + 1, at + 1 + query.limit).map((entry) => ofEntry(box, entry));
-      const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-      return c.json({ object: 'list', data, ...ids, has_more: at + 1 + data.length < all.length });
+      return c.json(openAiPage(data, at + 1 + data.length < all.length));
     },
   );
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { CodeBoxError, type CreateBox, plainText, queryInteger } from '#contract';
+import { openAiPage } from '../../../openai/page.ts';
 import type { BoxRow } from '../../boxes/life/directory.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
@@ -102,8 +103,7 @@ export const addContainerRoutes = (
       const metadata = name === undefined ? undefined : { name };
       const { items, nextCursor } = await directory.list(tenant, { limit, order, after: box, metadata });
       const data = items.map(toContainer);
-      const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-      return c.json({ object: 'list', data, ...ids, has_more: nextCursor !== null });
+      return c.json(openAiPage(data, nextCursor !== null));
     },
   );
 
