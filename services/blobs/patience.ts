@@ -1,29 +1,24 @@
 import { CodeBoxError } from '#contract';
+import { createPatience, type Patience } from '../waiting/patience.ts';
 
-/** A deadline on silence, which runs only while the other side has to act. */
-export interface Patience {
-  /** Aborted when the other side has been silent for too long. */
-  signal: AbortSignal;
-  /** Restarts the deadline: the other side has to act. */
-  wait: () => void;
-  /** Stops the deadline: the other side has responded, or nobody waits for it. */
-  rest: () => void;
+/** A deadline for a blob store: after `ms` of silence the signal aborts with `unavailable`. */
+export const createBlobPatience = (ms: number): Patience => createPatience(ms, silentError);
+
+/** Passes content of a blob store on. Patience runs while the next chunk is awaited, not while a slow reader takes its time. */
+export async function* patiently(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
+  try {
+    patience.wait();
+    for await (const chunk of content) {
+      patience.rest();
+      yield chunk;
+      patience.wait();
+    }
+  } catch (error) {
+    throw patience.signal.aborted ? patience.signal.reason : error;
+  } finally {
+    patience.rest();
+  }
 }
-
-/** A deadline for a blob store: after `ms` of silence the signal aborts with `unavailable`. Call `rest` at the end. */
-export const createPatience = (ms: number): Patience => {
-  const over = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const rest = () => clearTimeout(timer);
-  return {
-    signal: over.signal,
-    wait() {
-      rest();
-      timer = setTimeout(() => over.abort(silentError()), ms);
-    },
-    rest,
-  };
-};
 
 export const silentError = (cause?: unknown) =>
   new CodeBoxError('unavailable', 'The blob store does not respond.', { cause, retryAfterSeconds: 10 });

@@ -2,6 +2,7 @@ import { Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
+import { createPatience } from '../waiting/patience.ts';
 import { createReach } from './reach.ts';
 
 /** Why a request to a host that a tenant has named got no response. The message is for the tenant. */
@@ -99,11 +100,12 @@ export const createOutbound = (
 
     /** Sends a request. Throws `OutboundError` without a response. */
     async send({ url, maxBytes, idleMs, ...options }: OutboundRequest): Promise<OutboundResponse> {
-      const watch = idleMs === undefined ? undefined : createWatch(idleMs);
+      const patience = idleMs === undefined ? undefined : createPatience(idleMs, () => silent(idleMs));
+      patience?.wait();
       try {
-        const watched = watch && {
-          body: options.body && inPieces(options.body, watch.goesOn),
-          signal: AbortSignal.any([options.signal, watch.signal]),
+        const watched = patience && {
+          body: options.body && inPieces(options.body, patience.wait),
+          signal: AbortSignal.any([options.signal, patience.signal]),
           headersTimeout: 0,
           bodyTimeout: 0,
         };
@@ -114,10 +116,10 @@ export const createOutbound = (
           throw asOutboundError(cause);
         }
         const { statusCode: status, headers, body } = response;
-        watch?.goesOn();
-        return { status, headers, ...(await readSome(body, maxBytes, watch?.goesOn)) };
+        patience?.wait();
+        return { status, headers, ...(await readSome(body, maxBytes, patience?.wait)) };
       } finally {
-        watch?.end();
+        patience?.rest();
       }
     },
 
@@ -138,13 +140,7 @@ const asOutboundError = (error: unknown): OutboundError => {
   return new OutboundError(`The connection failed${code ? ` (${code})` : ''}.`, { cause: error });
 };
 
-/** Aborts its signal when nothing has gone on for some time. */
-const createWatch = (ms: number) => {
-  const controller = new AbortController();
-  const giveUp = () => controller.abort(new OutboundError(`Nothing was sent or received for ${ms / 1000} s.`));
-  const timer = setTimeout(giveUp, ms);
-  return { signal: controller.signal, goesOn: () => void timer.refresh(), end: () => clearTimeout(timer) };
-};
+const silent = (ms: number) => new OutboundError(`Nothing was sent or received for ${ms / 1000} s.`);
 
 function* slices(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { CodeBoxError } from '#contract';
+import { createPatience } from '../../../waiting/patience.ts';
 
 const silenceMs = 60_000;
 
@@ -12,19 +13,14 @@ export const transfer = async <T>(
   signal: AbortSignal,
   receive: (content: Readable, signal: AbortSignal) => Promise<T>,
 ): Promise<T> => {
-  const silence = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const moved = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => silence.abort(new CodeBoxError('timeout', 'The copying stopped.')), silenceMs);
-  };
-  content.on('data', moved).on('end', moved);
+  const patience = createPatience(silenceMs, () => new CodeBoxError('timeout', 'The copying stopped.'));
+  content.on('data', patience.wait).on('end', patience.wait);
   // Listening starts the flow; the consumer resumes it.
   content.pause();
   try {
-    return await receive(content, AbortSignal.any([signal, silence.signal]));
+    return await receive(content, AbortSignal.any([signal, patience.signal]));
   } finally {
-    clearTimeout(timer);
+    patience.rest();
     content.destroy();
   }
 };

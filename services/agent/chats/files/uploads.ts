@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { CodeBoxError } from '#contract';
 import type { BlobStore } from '../../../blobs/blob-store.ts';
-import { createPatience, type Patience } from '../../../blobs/patience.ts';
+import { createBlobPatience, patiently } from '../../../blobs/patience.ts';
 import { boundedTo } from '../../../blobs/size-bound.ts';
 import { faulty } from '../../../http/faults/fault.ts';
 import { newId } from '../../../postgres/id.ts';
@@ -97,13 +97,13 @@ export const createUploads = (blobs: BlobStore, rows: UploadRows, bounds: Upload
 
     /** Opens the bytes of a file, which have to be read to the end or destroyed. They fail when the blob store is silent for too long. */
     async open({ id }: UploadRow, signal: AbortSignal): Promise<Readable> {
-      const patience = createPatience(silenceMs);
+      const patience = createBlobPatience(silenceMs);
       patience.wait();
       try {
         const content = await blobs.get(blobOf(id), AbortSignal.any([signal, patience.signal]));
         // Its reader, which may not have begun, gets the error.
         content.on('error', () => {});
-        const body = Readable.from(steady(content, patience), { objectMode: false });
+        const body = Readable.from(patiently(content, patience), { objectMode: false });
         return body.on('close', () => content.destroy());
       } finally {
         patience.rest();
@@ -124,22 +124,6 @@ export const createUploads = (blobs: BlobStore, rows: UploadRows, bounds: Upload
     },
   };
 };
-
-/** Passes content of the blob store on. Patience runs while the next chunk is awaited, not while a slow reader takes its time. */
-async function* steady(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
-  try {
-    patience.wait();
-    for await (const chunk of content) {
-      patience.rest();
-      yield chunk;
-      patience.wait();
-    }
-  } catch (error) {
-    throw patience.signal.aborted ? patience.signal.reason : error;
-  } finally {
-    patience.rest();
-  }
-}
 
 const tooLarge = () => new CodeBoxError('too_large', `A file may have up to ${maxFileMib} MiB.`);
 

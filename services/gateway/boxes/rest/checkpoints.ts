@@ -1,9 +1,10 @@
 import { pipeline, Readable, Transform } from 'node:stream';
 import { CodeBoxError } from '#contract';
 import type { BlobStore } from '../../../blobs/blob-store.ts';
-import { createPatience, type Patience, silentError } from '../../../blobs/patience.ts';
+import { createBlobPatience, patiently, silentError } from '../../../blobs/patience.ts';
 import type { Background } from '../../../waiting/background.ts';
 import { createGate } from '../../../waiting/gate.ts';
+import type { Patience } from '../../../waiting/patience.ts';
 import type { BoxServerClient } from '../../box-server/client.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { TaskStore } from '../../store/box/tasks.ts';
@@ -83,7 +84,7 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
         const counter = createByteCounter(box.limits.diskMb * MiB + overheadBytes);
         // Either stream destroys the other when it fails; the error surfaces where the blob is written.
         pipeline(body, counter.stream, () => {});
-        const patience = createPatience(silenceMs);
+        const patience = createBlobPatience(silenceMs);
         try {
           const content = Readable.from(outgoing(counter.stream, patience), { objectMode: false });
           await blobs.put(nameOf(box.id, blobId), content, AbortSignal.any([signal, patience.signal]));
@@ -109,13 +110,13 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
       signal: AbortSignal,
     ): Promise<void> {
       if (box.checkpointId === null) throw new Error('The box to restore has no checkpoint.');
-      const patience = createPatience(silenceMs);
+      const patience = createBlobPatience(silenceMs);
       patience.wait();
       const both = AbortSignal.any([signal, patience.signal]);
       let content: Readable | undefined;
       try {
         content = await blobs.get(nameOf(box.id, box.checkpointId), both);
-        await server.restore(Readable.from(incoming(content, patience), { objectMode: false }), both);
+        await server.restore(Readable.from(patiently(content, patience), { objectMode: false }), both);
       } catch (error) {
         // The box reports a broken upload as its own error; the reason of the blob store is the real one.
         throw patience.signal.aborted ? patience.signal.reason : error;
@@ -152,16 +153,6 @@ async function* outgoing(content: AsyncIterable<Buffer>, patience: Patience): As
     patience.rest();
   }
   patience.wait();
-}
-
-/** Passes content of the blob store on. Patience runs while the next chunk is awaited. */
-async function* incoming(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
-  for await (const chunk of content) {
-    patience.rest();
-    yield chunk;
-    patience.wait();
-  }
-  patience.rest();
 }
 
 const idOf = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
