@@ -3,7 +3,7 @@ import { pageQuerySchema, pageSchema } from '../values/page.ts';
 import { plainText } from '../values/text.ts';
 import { boxUserSchema } from './names.ts';
 
-/** Where boxes have their volumes. */
+/** Where boxes have their volumes: a folder that only root can write. */
 export const volumesFolder = '/volumes';
 
 /** What the ids of volumes begin with, so no name does. */

@@ -7,9 +7,6 @@ import { detachLoops, openLoop } from './disk-image.ts';
 import { listNames } from './folder-list.ts';
 import { runHostCommand } from './host-command.ts';
 
-/** Where instances have their volumes: a folder that only root can write. */
-export const volumesFolder = '/volumes';
-
 const MiB = 1024 * 1024;
 /** Without a limit, volumes take at most this share of their file system. */
 const limitShare = 0.5;

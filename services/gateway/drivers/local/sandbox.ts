@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
+import { volumesFolder } from '#contract';
 import type { Limits, NetworkPolicy } from '../driver.ts';
-import { volumesFolder } from '../host/volume-images.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
 
 const MiB = 1024 * 1024;

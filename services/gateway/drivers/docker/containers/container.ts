@@ -1,7 +1,7 @@
 import type { ContainerCreateOptions, DeviceRequest } from 'dockerode';
+import { volumesFolder } from '#contract';
 import type { InstanceSpec } from '../../driver.ts';
 import type { SocketFolder } from '../../host/socket-folder.ts';
-import { volumesFolder } from '../../host/volume-images.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../../package-sources.ts';
 import type { Volume } from '../disk.ts';
 import type { SystemFiles } from './system-files.ts';

@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { volumesFolder } from '#contract';
 import type { VolumeMount } from '../../driver.ts';
 import { runHostCommand } from '../../host/host-command.ts';
-import { createVolumeImages, type HeldDevice, type VolumeImages, volumesFolder } from '../../host/volume-images.ts';
+import { createVolumeImages, type HeldDevice, type VolumeImages } from '../../host/volume-images.ts';
 import { type ProcessIdentity, parseStat } from '../instances/processes.ts';
 
 const script = fileURLToPath(new URL('mount_volume.py', import.meta.url));
