@@ -176,7 +176,7 @@ const readSome = async (
       if (bytes >= maxBytes) break;
     }
   } catch {
-    // The status has arrived, which is what counts for some.
+    // Some callers need only the status, which has arrived.
     isBroken = true;
   }
   return { text: Buffer.concat(chunks).toString(), isBroken };

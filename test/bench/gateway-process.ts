@@ -52,7 +52,7 @@ export const startGateway = async (options: GatewayOptions): Promise<GatewayProc
   const key = await readKey(dataDir);
   const client = createBenchClient(url, key);
   stack.defer(() => deleteBoxes(client));
-  // A row that throws leaves requests, which would create boxes after the others were deleted.
+  // A row that throws leaves requests behind, which could still create boxes after the others are deleted.
   stack.defer(client.cut);
   return { driver: options.driver, pid, url, key, dataDir, client, ...owned(stack) };
 };

@@ -30,7 +30,7 @@ def scratch_for(target: str, upload: str) -> str:
     scratch = os.path.join(top, _NAME)
     with contextlib.suppress(OSError):
         os.makedirs(scratch, exist_ok=True)
-    # Only parts of that file system can be written to, or another box of a volume leads this one astray.
+    # Only parts of that file system are writable, or another box of the volume has planted a link.
     if os.path.islink(scratch) or not os.access(scratch, os.W_OK | os.X_OK):
         return folder
     threading.Thread(target=_clean, args=(scratch,), daemon=True).start()

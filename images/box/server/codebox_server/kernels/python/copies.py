@@ -92,7 +92,7 @@ async def _receive(
                 if name in values and isinstance(facts, dict):
                     found[name] = facts
     except (TimeoutError, ValueError, TypeError):
-        # It stalls, or code of a value writes to the wrong place; the caller ends it.
+        # It stalls, or the code of a value writes to the wrong place: the caller ends this copy.
         return
     finally:
         loop.remove_reader(reading)
