@@ -35,7 +35,7 @@ def test_a_file_of_any_name_is_listed_read_and_removed(box: Box) -> None:
 
 
 def test_a_folder_of_any_depth_and_mode_is_removed(box: Box) -> None:
-    code = """
+    code = f"""
 import os
 os.mkdir('deep')
 os.chdir('deep')
@@ -44,7 +44,7 @@ for level in range(3000):
     os.mkdir('a' * 200)
     os.chdir('a' * 200)
 os.chmod('.', 0)
-os.chdir('/mnt/data' if os.path.isdir('/mnt/data') else os.environ['HOME'] + '/../data')
+os.chdir({str(box.data)!r})
 os.makedirs('closed/inner')
 open('closed/inner/file', 'w').close()
 os.symlink('/', 'closed/link')

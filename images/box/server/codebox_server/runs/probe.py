@@ -97,11 +97,13 @@ class Probe:
         `end` ends the run when it fills the box.
         """
         wrapped = is_wrapped(language)
-        pids = [pid, *children(pid)] if wrapped else [pid]
+        # A kernel may start its child at any time: one that is not in `before` is a process of the run.
+        before = all_pids()
+        pids = [pid, *(child for child in children(pid) if child in before)] if wrapped else [pid]
         files = await self.scan()
         reset_peak(pids)
         had_room = self.full_volume() is None
-        descendants = self.follow(pid, all_pids(), end, wrapped)
+        descendants = self.follow(pid, before, end, wrapped)
         return Reading(pids, cpu_ms(pids), self.counts(), files, descendants, had_room)
 
     def used_ms(self, before: Reading) -> float:
