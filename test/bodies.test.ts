@@ -72,7 +72,8 @@ const routesOf = ({ app, registry }: typeof gateway | typeof agent): Route[] =>
   });
 
 const routes = [...routesOf(gateway), ...routesOf(agent)];
-const pathOf = (path: string) => path.replaceAll(/\{\w+\}/g, 'a');
+/** Only the ids of containers are parsed before a body is read. */
+const pathOf = (path: string) => path.replace('{container}', `cntr_${'a'.repeat(26)}`).replaceAll(/\{\w+\}/g, 'a');
 
 test('every route with a body or a query is tested', () => {
   const described = ({ registry }: typeof gateway | typeof agent, what: 'body' | 'query') =>

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { containerId } from '../../services/agent/dialects/openai/ids.ts';
 import { cpuMsOf, eventually, memoryOf } from '../api/harness.ts';
 import { type RunningAgent, readAnswer, startAgent } from './agent-harness.ts';
 import { type ModelServer, startModelServer } from './model-server.ts';
@@ -42,7 +43,7 @@ interface Operation {
   requestBody?: { content: Record<string, unknown> };
 }
 
-/** Resolves with all paths that take a JSON body, with the chat filled in. */
+/** Resolves with all paths that take a JSON body, with the chat, or its container, filled in. */
 const jsonPaths = async (): Promise<{ method: string; path: string }[]> => {
   const { paths } = (await (await agent.call('/openapi.json')).json()) as {
     paths: Record<string, Record<string, Operation>>;
@@ -52,7 +53,7 @@ const jsonPaths = async (): Promise<{ method: string; path: string }[]> => {
       .filter(([, { requestBody }]) => requestBody?.content['application/json'])
       .map(([method]) => ({
         method: method.toUpperCase(),
-        path: path.replace('{chat}', chat).replaceAll(/\{\w+\}/g, 'none'),
+        path: path.replace('{chat}', chat).replace('{container}', containerId(chat)).replaceAll(/\{\w+\}/g, 'none'),
       })),
   );
 };
@@ -107,7 +108,7 @@ test('every path refuses bodies of too many keys or levels at little CPU cost', 
   for (const { method, path } of paths)
     for (const [name, body] of Object.entries(bodies)) {
       const before = await cpuMsOf(agent.pid());
-      const { status } = await agent.call(path, { method, body });
+      const { status } = await agent.call(path, { method, body, headers: { 'content-type': 'application/json' } });
       expect(status, `${name} at ${method} ${path}`).toBe(name === 'cut' ? 400 : 413);
       expect((await cpuMsOf(agent.pid())) - before, `${name} at ${method} ${path}`).toBeLessThan(mostMs);
     }
