@@ -53,7 +53,10 @@ const jsonPaths = async (): Promise<{ method: string; path: string }[]> => {
       .filter(([, { requestBody }]) => requestBody?.content['application/json'])
       .map(([method]) => ({
         method: method.toUpperCase(),
-        path: path.replace('{chat}', chat).replace('{container}', containerId(chat)).replaceAll(/\{\w+\}/g, 'none'),
+        path: path
+          .replace('{chat}', chat)
+          .replace('{container}', containerId(chat))
+          .replaceAll(/\{\w+\}/g, 'none'),
       })),
   );
 };

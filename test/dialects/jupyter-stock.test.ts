@@ -141,6 +141,13 @@ describe.each(drivers)('a notebook on the %s driver', (driver) => {
     const [seen, expected] = [await handshake(place(name), steps), await handshake(stock, steps)];
     for (const [index, each] of seen.entries()) expect(each).toEqual(expected[index]);
   });
+
+  test('VS Code, which first asks whether a server is a JupyterHub, is told that it is none', async () => {
+    for (const { url } of [place('ada'), stock]) {
+      const { ok } = await fetch(`${url}/hub/api`, { redirect: 'manual' });
+      expect({ url, ok }).toEqual({ url, ok: false });
+    }
+  });
 });
 
 test.each(anyDriver)('a Jupyter Server in gateway mode runs its kernels in a box on the %s driver', async (driver) => {

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from codebox_server.files.scan import Scan
@@ -36,8 +35,9 @@ def test_a_child_that_the_kernel_starts_during_the_first_reading_is_measured(tmp
     async def measure() -> float:
         probe = Slow(str(tmp_path), Cgroup(tmp_path), set)
         begun = await probe.begin(kernel.pid, "bash", lambda: None)
-        deadline = time.monotonic() + 20
-        while probe.used_ms(begun) < 200 and time.monotonic() < deadline:
+        for _ in range(1000):
+            if probe.used_ms(begun) >= 200:
+                break
             await asyncio.sleep(0.02)
         return probe.used_ms(begun)
 
