@@ -4,7 +4,7 @@ import { findPython, isPrepared } from '../services/gateway/drivers/local/enviro
 import { keepReport, runBench, showReport } from '../test/bench/bench.ts';
 import { endAll, endOnSignal } from '../test/bench/owned.ts';
 import { baseImage } from './base-image.ts';
-import { prepareDockerImage } from './docker-image.ts';
+import { findFullImage, prepareDockerImage } from './docker-image.ts';
 import { prepareLocalSandbox } from './local-sandbox.ts';
 
 const log = (line: string): void => void process.stderr.write(`${line}\n`);
@@ -43,10 +43,13 @@ const boxImage = async (): Promise<string | undefined> => {
 const prepare = async () => {
   const runtimes = await dockerRuntimes();
   const image = runtimes && (await boxImage());
+  // Building it takes many minutes, so it is measured only where it is there.
+  const full = image && (await findFullImage(process.env, signal));
   // Installing takes minutes and 1 GB, so with Docker present, local boxes are measured only where they are already installed.
   const hasLocal = image === undefined || (await isLocalPrepared());
   if (hasLocal) await prepareLocalSandbox(process.env, { log, signal });
-  return { image, runtimes: (runtimes ?? []).filter((name) => name.startsWith('runsc')), hasLocal };
+  const fullImage = full === 'outdated' ? undefined : full;
+  return { image, fullImage, runtimes: (runtimes ?? []).filter((name) => name.startsWith('runsc')), hasLocal };
 };
 
 endOnSignal(async () => {

@@ -14,6 +14,7 @@ import { measureDialects } from './rows/dialects.ts';
 import { measureFirstByte } from './rows/first-byte.ts';
 import { measureFlood } from './rows/flood.ts';
 import { measureForkedBoxes } from './rows/forked-boxes.ts';
+import { measureFullImage } from './rows/full-image.ts';
 import { measureMemory } from './rows/memory.ts';
 import { measureNeighbour } from './rows/neighbour.ts';
 import { measureOnePlusOne } from './rows/one-plus-one.ts';
@@ -29,6 +30,8 @@ import { startStockJupyter } from './stock-jupyter.ts';
 export interface BenchOptions {
   /** The box image for the Docker driver; without it, neither Docker nor the stock Jupyter Server is measured. */
   image: string | undefined;
+  /** The full image, where the daemon has it. */
+  fullImage: string | undefined;
   /** The daemon's runtimes other than runc. */
   runtimes: readonly string[];
   /** Whether the environment of local boxes is prepared. */
@@ -52,7 +55,7 @@ const sets: Record<string, readonly string[]> = {
  * others are measured all the same. Takes some minutes.
  */
 export const runBench = async (options: BenchOptions): Promise<Report> => {
-  const { image, hasLocal, log } = options;
+  const { image, fullImage, hasLocal, log } = options;
   const only = options.only.flatMap((name) => sets[name] ?? [name]);
   const startedAt = new Date();
   const machine = describeMachine();
@@ -92,6 +95,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('flood', () => measureFlood(own));
   await add('warm-start', () => measureWarmStart(own, 15));
   if (image && process.env.CODEBOX_TEST_KUBECONFIG) await add('warm-cluster', () => measureWarmCluster(own, 30));
+  if (image && fullImage) await add('full-image', () => measureFullImage(image, fullImage, 20));
   await add('burst', () => measureBurst(own));
   await add('neighbour', () => measureNeighbour(own, 3));
   await add('throughput', () => measureThroughput(own));
