@@ -9,7 +9,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_MAX_BOXES: '4' });
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1', CODEBOX_MAX_BOXES: '4' });
   });
   afterAll(() => gateway?.dispose());
 

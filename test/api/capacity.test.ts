@@ -16,7 +16,7 @@ describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
   beforeAll(async () => {
     [gateway, other] = (await startGateways(driver, 2, {
       CODEBOX_WARM_BOXES: String(warm),
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_MAX_BOXES: String(ceiling),
       CODEBOX_QUEUE_SECONDS: '2',
     })) as [RunningGateway, RunningGateway];
@@ -153,7 +153,7 @@ describe.each(anyDriver)('the memory of boxes on the %s driver', (driver) => {
       CODEBOX_MAX_BOXES: '10',
       CODEBOX_MAX_MEMORY_MB: String(ceilingMb),
       CODEBOX_QUEUE_SECONDS: '120',
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
     });
   });
   afterAll(() => gateway?.dispose());

@@ -28,7 +28,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());

@@ -11,7 +11,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
   let other: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    const env = { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_STOP_SECONDS: '1' };
+    const env = { CODEBOX_SWEEP_SECONDS: '1', CODEBOX_STOP_SECONDS: '1' };
     [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
     box = await other.createBox();
     await other.run(box.id, '1');

@@ -25,7 +25,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
   beforeAll(async () => {
     gateway = await startGateway(driver, {
       CODEBOX_WARM_BOXES: '2',
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_MAX_BOXES: '4',
       CODEBOX_QUEUE_SECONDS: '30',
     });
@@ -203,7 +203,7 @@ describe.runIf(drivers.includes('docker'))('a pool whose image is missing', () =
     const templates = join(folder, 'templates.yaml');
     const tag = `pool-test-${process.pid}`;
     await writeFile(templates, `python: {}\nlate: { image: "codebox-box:${tag}", warm: 1 }\n`);
-    const gateway = await startGateway('docker', { CODEBOX_TEMPLATES: templates, CODEBOX_SWEEP_SECONDS: '0.5' });
+    const gateway = await startGateway('docker', { CODEBOX_TEMPLATES: templates, CODEBOX_SWEEP_SECONDS: '1' });
     const view = await viewPool(gateway, 'docker');
     const open = 'codebox_pool_breaker_open{template="late"}';
     const failed = 'codebox_driver_call_seconds_count{driver="docker",call="create",outcome="not_found"}';

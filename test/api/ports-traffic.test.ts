@@ -13,7 +13,7 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_PORTS_DOMAIN: 'Apps.Example.com', CODEBOX_SWEEP_SECONDS: '0.5' });
+    gateway = await startGateway(driver, { CODEBOX_PORTS_DOMAIN: 'Apps.Example.com', CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox({ network: 'none' });
     await uploadServers(gateway, box.id, 'reflect.py', 'counter.mjs', 'sockets.py');
     await startServer(gateway, box.id, 'python3 reflect.py 5000', 5000);

@@ -9,7 +9,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let other: SecondGateway;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '0.5' });
+    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '1' });
     other = await startSecond(gateway, driver);
   });
   afterAll(async () => {

@@ -16,7 +16,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that stalls, on the %s drive
     bucket = await startS3();
     link = await openLink(`http://127.0.0.1:${bucket.port}`);
     gateways = (await startGateways(driver, 2, {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_BLOBS: `s3+${link.url}/codebox/boxes`,
       AWS_ACCESS_KEY_ID: 'S3RVER',
       AWS_SECRET_ACCESS_KEY: 'S3RVER',

@@ -17,7 +17,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   let client: Client;
   beforeAll(async () => {
     gateway = await startGateway(driver, {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_CHECKPOINT_SECONDS: '0.5',
       CODEBOX_MAX_BOXES: '10',
       CODEBOX_WARM_BOXES: '1',

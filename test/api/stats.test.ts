@@ -15,7 +15,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_RUN_GRACE_SECONDS: '1',
       CODEBOX_SILENCE_SECONDS: '600',
     });

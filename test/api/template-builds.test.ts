@@ -52,7 +52,7 @@ describe.each(drivers)('templates built on the %s driver', (driver) => {
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
-    const env = { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_WHEELS_DIR: wheels.folder, CODEBOX_ADMIN_KEY: adminKey };
+    const env = { CODEBOX_SWEEP_SECONDS: '1', CODEBOX_WHEELS_DIR: wheels.folder, CODEBOX_ADMIN_KEY: adminKey };
     gateway = await startGateway(driver, env);
   });
   afterAll(async () => {
@@ -314,7 +314,7 @@ loud = Loud()`,
 
 describe.each(anyDriver)('builds at two gateways on the %s driver', (driver) => {
   test('a build whose gateway is killed is begun again by the other one', async () => {
-    const [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '0.5' })) as [
+    const [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [
       RunningGateway,
       RunningGateway,
     ];

@@ -11,7 +11,7 @@ describe.each(drivers)('terminals on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());

@@ -22,7 +22,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   let box: Box;
   beforeAll(async () => {
     // Both start at the same moment on an empty folder, so that one of them creates the database and the first key for both.
-    [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '0.5' })) as [RunningGateway, RunningGateway];
+    [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [RunningGateway, RunningGateway];
     box = await a.createBox();
   });
   afterAll(() => a?.dispose());

@@ -9,7 +9,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '0.5' });
+    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '1' });
   });
   afterAll(async () => {
     if (gateway) await endTenants(gateway);

@@ -13,7 +13,7 @@ describe.each(anyDriver.filter((driver) => driver === 'local'))('volumes on the 
   beforeAll(async () => {
     gateway = await startGateway(driver, {
       CODEBOX_ADMIN_KEY: adminKey,
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_WARM_BOXES: '1',
     });
     client = gateway.client;

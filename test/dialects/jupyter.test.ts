@@ -334,7 +334,7 @@ const briefOf = ({ messages }: TestSocket): string[] =>
 describe.each(anyDriver)('two gateways with the Jupyter dialect on the %s driver', (driver) => {
   let [doomed, other]: RunningGateway[] = [];
   beforeAll(async () => {
-    const env = { CODEBOX_DIALECTS: 'jupyter', CODEBOX_SWEEP_SECONDS: '0.5' };
+    const env = { CODEBOX_DIALECTS: 'jupyter', CODEBOX_SWEEP_SECONDS: '1' };
     [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
   });
   afterAll(() => other?.dispose());

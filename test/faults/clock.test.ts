@@ -12,7 +12,7 @@ describe('a gateway whose clock jumps', () => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(drivers.at(-1) ?? 'local', {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       NODE_OPTIONS: `--import=${clock}`,
     });
     box = await gateway.createBox({ idleSeconds: 600 });

@@ -57,7 +57,7 @@ describe('the embedded PostgreSQL', () => {
   let box: Box;
   let folder: string;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
     folder = join(gateway.dataDir, 'postgres');
   });
@@ -147,7 +147,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     url.pathname = '/codebox';
     [url.username, url.password] = ['gateway', 'secret'];
     gateway = await startGateway(driver, {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       DATABASE_URL: url.href,
     });
     box = await gateway.createBox();

@@ -65,7 +65,7 @@ describe.each(drivers.filter((name) => name === 'docker'))('a separate daemon fo
     await start({ 'live-restore': true });
     await copyImage(createDaemon(), createDaemon(daemon.host));
     gateway = await startGateway(driver, {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       DOCKER_HOST: daemon.host,
       CODEBOX_BOX_IMAGE: image,
     });

@@ -23,7 +23,7 @@ describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => 
     await mkdir(dataDir);
     gateway = await startGateway(driver, {
       CODEBOX_DATA_DIR: dataDir,
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
     });
     box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
     await gateway.run(box.id, 'x = 41');

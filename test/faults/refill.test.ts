@@ -10,7 +10,7 @@ let gateway: RunningGateway;
 let view: PoolView;
 let admin: pg.Pool;
 beforeAll(async () => {
-  gateway = await startGateway(driver, { CODEBOX_WARM_BOXES: '1', CODEBOX_SWEEP_SECONDS: '0.5' });
+  gateway = await startGateway(driver, { CODEBOX_WARM_BOXES: '1', CODEBOX_SWEEP_SECONDS: '1' });
   view = await viewPool(gateway, driver);
   admin = new pg.Pool({ connectionString: await databaseUrl(gateway.dataDir), max: 1 });
   admin.on('error', () => {});

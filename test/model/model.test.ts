@@ -19,7 +19,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
   let database: pg.Pool;
   beforeAll(async () => {
     gateways = await startGateways(driver, 2, {
-      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_MAX_BOXES: '6',
       CODEBOX_WARM_BOXES: '1',
       CODEBOX_QUEUE_SECONDS: '2',
