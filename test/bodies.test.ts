@@ -88,12 +88,14 @@ test('every route with a body or a query is tested', () => {
     );
 });
 
-/** Records how a request is refused: for its content, never for its credentials. */
-const send = async ({ app, method, path }: Route, search: string, body?: Buffer): Promise<void> => {
+/** Records and returns how a request is refused: for its content, never for its credentials. */
+const send = async ({ app, method, path }: Route, search: string, body?: Buffer): Promise<string> => {
   const sent = body && { body: Uint8Array.from(body), headers: { 'content-length': `${body.length}` } };
   const init = { method: method.toUpperCase(), ...sent };
   const response = await app.request(`${pathOf(path)}${search}`, init);
-  codes.add(response.status === 500 ? String(await response.json()) : 'handled');
+  const code = response.status === 500 ? String(await response.json()) : 'handled';
+  codes.add(code);
+  return code;
 };
 const codes = new Set<string>();
 afterAll(() => {
@@ -105,8 +107,10 @@ const withBody = named(routes.filter(({ body }) => body.length > 0));
 const withQuery = named(routes.filter(({ query }) => query.length > 0));
 
 test.each(withBody)('no body of %s blocks other requests', async (_, route) => {
-  for (const [what, make] of Object.entries(values)) {
-    for (const size of sizes) {
+  for (const size of sizes) {
+    // The content of a body that is refused unread does not matter.
+    if ((await send(route, '', Buffer.alloc(size, ' '))) === 'too_large') continue;
+    for (const [what, make] of Object.entries(values)) {
       const value = make(size / route.body.length - 64);
       const body = Buffer.from(`{${route.body.map((key) => `"${key}":${value}`).join()}}`);
       const ms = await longestTurn(() => send(route, '', body), { enoughMs: mostMs });

@@ -149,7 +149,10 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
     expect(['error', 'killed']).toContain(threads.status);
     expect((await inBox('1+1')).text).toBe('2');
     const children = 'import subprocess\nchildren = []\nwhile True: children.append(subprocess.Popen(["sleep", "60"]))';
-    expect(await inBox(children)).toMatchObject({ status: 'error', cause: { code: 'pids_limit' }, processes: [] });
+    const many = await inBox(children);
+    expect(many).toMatchObject({ cause: { code: 'pids_limit' }, processes: [] });
+    // The watch over the box may find it full before a fork fails.
+    expect(['error', 'killed']).toContain(many.status);
     await goesOn();
     await gateway.client.boxes.delete(id);
   });

@@ -53,8 +53,9 @@ export const describeLimits = ({ kernel, outOfMemory }: DriverContract, fixture:
         const spent = await fixture.start();
         // The connection to a pod that is gone is silent, so nothing waits for its end.
         useMemory(spent, 1024).catch(() => undefined);
-        expect(await fixture.waitUntilEnded(spent.id)).toMatchObject({ state: 'ended', why: { code: 'oom' } });
+        const ended = await fixture.waitUntilEnded(spent.id);
         await fixture.end(spent.id);
+        expect(ended).toMatchObject({ state: 'ended', why: { code: 'oom' } });
       });
   });
 };
