@@ -24,7 +24,11 @@ export const measureFullImage = async (lean: string, full: string, rounds: numbe
   };
   const contenders = { lean: await start(lean), full: await start(full) };
   for (let i = -warmUp; i < rounds; i++)
-    for (const { gateway, samples } of Object.values(contenders)) await oneRound(gateway, i < 0 ? undefined : samples);
+    for (const { gateway, samples } of Object.values(contenders)) {
+      // Neither pool is refilled while the other one is measured.
+      for (const each of Object.values(contenders)) await untilWarm(each.gateway, size);
+      await oneRound(gateway, i < 0 ? undefined : samples);
+    }
   const measures = Object.entries(contenders).flatMap(([name, { samples }]) => toMeasures(name, samples));
   const created = ratio(measures, 'full: create', 'lean: create');
   const total = ratio(measures, 'full: box to first result', 'lean: box to first result');
@@ -54,7 +58,6 @@ const toMeasures = (name: string, { created, total, memory, share }: Samples): M
 
 /** Measures a box of a full pool, and the memory of those that wait there. */
 const oneRound = async (gateway: GatewayProcess, samples?: Samples): Promise<void> => {
-  await untilWarm(gateway, size);
   const footprints = samples
     ? await Promise.all((await instancePids(gateway)).map((pid) => instanceFootprint(gateway, pid)))
     : [];
