@@ -17,6 +17,12 @@ const long = [
   'test/api/pool.test.ts',
   'test/e2e/compose.test.ts',
   'test/api/causes.test.ts',
+  'test/api/two-sites.test.ts',
+  'test/clients/clients.test.ts',
+  'test/dialects/mcp.test.ts',
+  'test/faults/database.test.ts',
+  'test/faults/docker-daemon.test.ts',
+  'test/agent/answers-kept.test.ts',
 ];
 /** Assumed duration of these files until they have run on this machine. */
 const longMs = 200_000;

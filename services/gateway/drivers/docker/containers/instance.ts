@@ -41,9 +41,12 @@ const toInstance = (id: string, status: string, addressOf: AddressOf): Instance 
   return { id, state: status === 'running' || status === 'paused' ? 'running' : 'ended', address: addressOf(id) };
 };
 
-/** PID 1 reports the signal of its child as 128 + signal. Docker's OOM flag is also set for other processes, so alone it proves nothing. */
+/**
+ * PID 1 reports the signal of its child as 128 + signal; a sandbox of gVisor that was killed has no exit code of its own but 128. Docker's
+ * OOM flag is also set for other processes, so alone it proves nothing.
+ */
 const whyOf = ({ ExitCode: code, OOMKilled, Error: error }: ContainerInspectInfo['State']): Why => {
-  if (OOMKilled && code === 128 + constants.signals.SIGKILL)
+  if (OOMKilled && [128, 128 + constants.signals.SIGKILL].includes(code))
     return { code: 'oom', detail: 'killed by the memory limit' };
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
   return { code: 'exit', detail: error || (signal ?? `exit code ${code}`) };
