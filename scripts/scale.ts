@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
+import { ApiException, CoreV1Api, KubeConfig } from '@kubernetes/client-node';
 import type { Box } from '#contract';
 import { instanceLabel } from '../services/gateway/drivers/kubernetes/pods/pod.ts';
 import { eventually, type RunningGateway, startGateways } from '../test/api/harness.ts';
@@ -182,7 +182,12 @@ const doomed = items.slice(0, size.killed);
 const killedFrom = performance.now();
 await inWaves(doomed.length, 50, async (n) => {
   const name = doomed[n]?.metadata?.name ?? '';
-  await core.deleteNamespacedPod({ name, namespace: namespace.name, gracePeriodSeconds: 0 });
+  await core
+    .deleteNamespacedPod({ name, namespace: namespace.name, gracePeriodSeconds: 0 })
+    // A gateway may have deleted it, with a box that was replaced.
+    .catch((error: unknown) => {
+      if (!(error instanceof ApiException && error.code === 404)) throw error;
+    });
 });
 const killedSeconds = (performance.now() - killedFrom) / 1000;
 const ids = doomed.map(({ metadata }) => metadata?.labels?.[instanceLabel] ?? '');
