@@ -40,16 +40,28 @@ const boxImage = async (): Promise<string | undefined> => {
   }
 };
 
+/** The full image of this checkout, which takes too long to build for a benchmark; undefined where the daemon does not have it. */
+const fullImage = async (): Promise<string | undefined> => {
+  // It is made from the box image of this checkout.
+  if (process.env.CODEBOX_BOX_IMAGE) return undefined;
+  const found = await findFullImage(process.env, signal).catch(() => undefined);
+  if (found !== undefined && found !== 'outdated') return found;
+  log('The full image is not there, so it is not measured. `npm run full-image` builds it.');
+  return undefined;
+};
+
 const prepare = async () => {
   const runtimes = await dockerRuntimes();
   const image = runtimes && (await boxImage());
-  // Building it takes many minutes, so it is measured only where it is there.
-  const full = image && (await findFullImage(process.env, signal));
   // Installing takes minutes and 1 GB, so with Docker present, local boxes are measured only where they are already installed.
   const hasLocal = image === undefined || (await isLocalPrepared());
   if (hasLocal) await prepareLocalSandbox(process.env, { log, signal });
-  const fullImage = full === 'outdated' ? undefined : full;
-  return { image, fullImage, runtimes: (runtimes ?? []).filter((name) => name.startsWith('runsc')), hasLocal };
+  return {
+    image,
+    fullImage: image && (await fullImage()),
+    runtimes: (runtimes ?? []).filter((name) => name.startsWith('runsc')),
+    hasLocal,
+  };
 };
 
 endOnSignal(async () => {

@@ -178,13 +178,13 @@ log(`Ending ${size.killed} pods at once.`);
 const core = config.makeApiClient(CoreV1Api);
 const selector = { namespace: namespace.name, labelSelector: instanceLabel };
 const { items } = await core.listNamespacedPod(selector);
-const doomed = items.slice(0, size.killed);
+const doomed = items.filter(({ metadata }) => !metadata?.deletionTimestamp).slice(0, size.killed);
 const killedFrom = performance.now();
 await inWaves(doomed.length, 50, async (n) => {
   const name = doomed[n]?.metadata?.name ?? '';
   await core
     .deleteNamespacedPod({ name, namespace: namespace.name, gracePeriodSeconds: 0 })
-    // A gateway may have deleted it, with a box that was replaced.
+    // A gateway may have deleted it meanwhile.
     .catch((error: unknown) => {
       if (!(error instanceof ApiException && error.code === 404)) throw error;
     });

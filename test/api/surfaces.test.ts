@@ -134,7 +134,7 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
   });
 
   test('a surface encodes streams in its own frames, and a fault in mid-stream is the last frame', async () => {
-    // `print` writes the end of the line by itself, which may become an event of its own.
+    // `print` writes the newline separately, so it may arrive as a second event.
     const code = String.raw`import sys; written = sys.stdout.write("one\n")`;
     expect(await run(code)).toEqual({
       type: 'application/planted',

@@ -314,10 +314,7 @@ loud = Loud()`,
 
 describe.each(anyDriver)('builds at two gateways on the %s driver', (driver) => {
   test('a build whose gateway is killed is begun again by the other one', async () => {
-    const [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [
-      RunningGateway,
-      RunningGateway,
-    ];
+    const [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [RunningGateway, RunningGateway];
     try {
       const { body: version } = await put(a, 'taken', { commands: ['echo one >> runs; sleep 2', 'cat runs'] });
       await eventually(async () => {

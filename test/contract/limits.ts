@@ -53,8 +53,7 @@ export const describeLimits = ({ kernel, outOfMemory }: DriverContract, fixture:
         const spent = await fixture.start();
         // The connection to a pod that is gone is silent, so nothing waits for its end.
         useMemory(spent, 1024).catch(() => undefined);
-        const ended = await fixture.waitUntilEnded(spent.id);
-        await fixture.end(spent.id);
+        const ended = await fixture.waitUntilEnded(spent.id).finally(() => fixture.end(spent.id));
         expect(ended).toMatchObject({ state: 'ended', why: { code: 'oom' } });
       });
   });

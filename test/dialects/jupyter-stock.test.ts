@@ -144,8 +144,8 @@ describe.each(drivers)('a notebook on the %s driver', (driver) => {
 
   test('VS Code, which first asks whether a server is a JupyterHub, is told that it is none', async () => {
     for (const { url } of [place('ada'), stock]) {
-      const { ok } = await fetch(`${url}/hub/api`, { redirect: 'manual' });
-      expect({ url, ok }).toEqual({ url, ok: false });
+      const { status } = await fetch(`${url}/hub/api`, { redirect: 'manual' });
+      expect([401, 403, 404], url).toContain(status);
     }
   });
 });

@@ -19,7 +19,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
 
   beforeAll(async () => {
     gateway = await startGateway(driver, {
-      CODEBOX_SWEEP_SECONDS: '1',
+      CODEBOX_SWEEP_SECONDS: '0.5',
       CODEBOX_RUN_GRACE_SECONDS: '0',
       CODEBOX_SILENCE_SECONDS: '3',
       CODEBOX_WARM_BOXES: '0',

@@ -962,16 +962,16 @@ class Quotas(Model):
 
 class RestartKernelHint(Model):
     """
-    The box has a package in place of that of the image: running kernels need a restart.
+    Kernels that run do not use a package that the box has now: they need a restart.
     """
 
     code: Literal["restart_kernel"]
     detail: str
     manager: PackageManager
     package: str
-    version: str
+    version: str | None = None
     """
-    The version of the image, which running kernels may still use.
+    The version of the image, which running kernels may still use, if it has the package.
     """
 
 

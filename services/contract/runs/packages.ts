@@ -79,18 +79,20 @@ export const conflictHintSchema = z
   })
   .meta({ id: 'PackageConflictHint', description: 'The installer refused the versions of packages.' });
 
-/** A package that was installed in place of the one of the image. */
+/** A package that was installed in place of the one of the image, or that a loaded library has looked for in vain. */
 export const restartHintSchema = z
   .object({
     code: z.literal('restart_kernel'),
     manager: packageManagerSchema,
     package: foreignText(300),
-    version: foreignText(300).meta({ description: 'The version of the image, which running kernels may still use.' }),
+    version: foreignText(300)
+      .optional()
+      .meta({ description: 'The version of the image, which running kernels may still use, if it has the package.' }),
     detail: foreignText(1000),
   })
   .meta({
     id: 'RestartKernelHint',
-    description: 'The box has a package in place of that of the image: running kernels need a restart.',
+    description: 'Kernels that run do not use a package that the box has now: they need a restart.',
   });
 
 /** A library of the system that a program could not load, because the image does not have it. */

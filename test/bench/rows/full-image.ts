@@ -44,6 +44,7 @@ export const measureFullImage = async (lean: string, full: string, rounds: numbe
       atMost('memory of a warm box, full / lean at p50', memory.p50, 1.2, '×'),
     ],
     notes: [
+      'Both images have the layers of the box image in common, so the two pools share pages of its files.',
       `Each pool keeps ${size} boxes warm, each with a Python kernel that has loaded numpy, pandas and matplotlib.`,
     ],
   };

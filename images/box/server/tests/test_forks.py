@@ -132,6 +132,23 @@ def test_a_module_in_the_working_folder_shadows_a_preloaded_library(ready: Box) 
     ready.http.delete(f"/api/kernels/{made}")
 
 
+def test_no_kernel_is_forked_while_the_box_has_a_package_that_a_loaded_library_missed(ready: Box, context: str) -> None:
+    install = """
+import os, site
+folder = site.getusersitepackages()
+for name in ("numexpr", "numexpr-99.0.dist-info"): os.makedirs(f"{folder}/{name}")
+_ = open(f"{folder}/numexpr/__init__.py", "w").write("__version__ = '99.0'")
+"""
+    remove = 'import shutil\nfor name in ("numexpr", "numexpr-99.0.dist-info"): shutil.rmtree(f"{folder}/{name}")'
+    folder = result(ready.run(f"{install}\nfolder", context=context))
+    try:
+        assert result(ready.run(FORKED, context=context)) == "True"
+        assert ready.http.post(f"/codebox/contexts/{context}/restart").status_code == 200
+        assert result(ready.run(FORKED, context=context)) == "False"
+    finally:
+        ready.run(f"folder = {folder}\n{remove}", context=context)
+
+
 def test_kernels_outlive_the_fork_server_and_it_is_restarted(box: Box) -> None:
     server = box.await_fork_server()
     old = box.context()

@@ -290,3 +290,10 @@ def test_the_hint_for_packages_in_place_of_those_of_the_image_names_both_version
     assert (hint["code"], hint["package"], hint["version"]) == ("restart_kernel", "numpy", "2.3.5")
     assert "numpy 1.26.4 (2.3.5)" in hint["detail"]
     assert shadow_hint(_Image(tmp_path, tmp_path), changed[:1]) is None
+
+
+def test_the_hint_for_a_package_that_pandas_has_looked_for_says_to_restart(tmp_path: Path) -> None:
+    changed = [{"name": "cowsay", "version": "6"}, {"name": "pyarrow", "version": "26.0.1"}]
+    hint = shadow_hint(_Image(tmp_path, tmp_path), changed)
+    assert hint is not None
+    assert (hint["code"], hint["package"]) == ("restart_kernel", "pyarrow")

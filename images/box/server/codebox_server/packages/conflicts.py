@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from codebox_server.packages.inventory import Inventory, normal
+from codebox_server.packages.inventory import Inventory, missed, normal
 
 _NAME = r"([A-Za-z0-9](?:[\w.-]{0,99}))"
 # A package of the constraints file, on which the kernels run, or else the first of those that exclude each other.
@@ -36,11 +36,13 @@ def conflict_hint(inventory: Inventory, package: str | None) -> dict[str, Any] |
 
 
 def shadow_hint(inventory: Inventory, changed: list[dict[str, str]]) -> dict[str, Any] | None:
-    """Return the hint `{code, manager, package, version, detail}` for new packages in place of those of the image."""
+    """Return the hint `{code, manager, package, version?, detail}` for new packages that running kernels do not use:
+    other versions of those of the image, and those that a loaded library has looked for in vain.
+    """
     image = inventory.image()
     shadowing = [item for item in changed if image.get(item["name"], item["version"]) != item["version"]]
     if not shadowing:
-        return None
+        return _missed_hint(missed(image, (item["name"] for item in changed)))
     package = shadowing[0]["name"]
     names = ", ".join(f"{item['name']} {item['version']} ({image[item['name']]})" for item in shadowing[:20])
     detail = (
@@ -49,3 +51,11 @@ def shadow_hint(inventory: Inventory, changed: list[dict[str, str]]) -> dict[str
     )
     version = image[package]
     return {"code": "restart_kernel", "manager": "pip", "package": package, "version": version, "detail": detail}
+
+
+def _missed_hint(names: list[str]) -> dict[str, Any] | None:
+    if not names:
+        return None
+    found = " and ".join(names)
+    detail = f"pandas looks for {found} only when it is imported: restart kernels that run."
+    return {"code": "restart_kernel", "manager": "pip", "package": names[0], "detail": detail}

@@ -8,7 +8,7 @@ import os
 import re
 import site
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from codebox_server.bounds import PACKAGE_ENTRIES, PACKAGE_FIELD
 
 _DISTRIBUTION = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
 _MANIFEST_BYTES = 1024 * 1024
+# What pandas looks for only when it is imported, as it has been before a kernel is forked.
+_LOOKED_FOR_ONCE = ("bottleneck", "numexpr", "pyarrow")
 
 
 class Inventory:
@@ -40,9 +42,9 @@ class Inventory:
         return set()
 
     def shadows(self) -> bool:
-        """Whether this box has installed other versions of packages of the image."""
-        image = self.image()
-        return any(image.get(name, version) != version for name, version in self.user("pip").items())
+        """Whether this box has installed packages that a kernel with its libraries loaded would not use."""
+        image, user = self.image(), self.user("pip")
+        return any(image.get(name, version) != version for name, version in user.items()) or bool(missed(image, user))
 
     def items(self, manager: str) -> list[dict[str, str]]:
         """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the user takes
@@ -66,6 +68,11 @@ class Inventory:
 def normal(name: str) -> str:
     """Return the normalized name of a Python package."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def missed(image: Container[str], installed: Iterable[str]) -> list[str]:
+    """Return those of the installed packages that a loaded library has looked for in vain, as the image lacks them."""
+    return [name for name in installed if name in _LOOKED_FOR_ONCE and name not in image]
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str]]:

@@ -97,10 +97,10 @@ class Probe:
         `end` ends the run when it fills the box.
         """
         wrapped = is_wrapped(language)
-        # A kernel may start its child at any time: one that is not in `before` is a process of the run.
+        files = await self.scan()
+        # A kernel may start its child at any time. One that is not in `before` is measured as a process of the run.
         before = all_pids()
         pids = [pid, *(child for child in children(pid) if child in before)] if wrapped else [pid]
-        files = await self.scan()
         reset_peak(pids)
         had_room = self.full_volume() is None
         descendants = self.follow(pid, before, end, wrapped)

@@ -13,6 +13,7 @@ test.each([
   ['its memory limit, with gVisor', 128, true, { code: 'oom' }],
   ['itself, after another process met the limit', 1, true, { code: 'exit', detail: 'exit code 1' }],
   ['a signal', 137, false, { code: 'exit', detail: 'SIGKILL' }],
-])('a container that was ended by %s says so', (_, code, isOom, why) => {
+  ['an unknown end', 128, false, { code: 'exit', detail: 'exit code 128' }],
+])('a container that was ended by %s is reported so', (_, code, isOom, why) => {
   expect(whyEnded(code, isOom)).toMatchObject(why);
 });

@@ -42,8 +42,8 @@ const toInstance = (id: string, status: string, addressOf: AddressOf): Instance 
 };
 
 /**
- * PID 1 reports the signal of its child as 128 + signal; a sandbox of gVisor that was killed has no exit code of its own but 128. Docker's
- * OOM flag is also set for other processes, so alone it proves nothing.
+ * PID 1 reports the signal of its child as 128 + signal. When a sandbox of gVisor is killed, its exit code is lost and Docker reports 128.
+ * Docker's OOM flag is also set for other processes, so alone it proves nothing.
  */
 const whyOf = ({ ExitCode: code, OOMKilled, Error: error }: ContainerInspectInfo['State']): Why => {
   if (OOMKilled && [128, 128 + constants.signals.SIGKILL].includes(code))
