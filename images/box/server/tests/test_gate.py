@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -81,8 +82,10 @@ def test_processes_of_the_box_do_not_inherit_the_token(box: Box) -> None:
         ({"CODEBOX_INSTANCE": ""}, "CODEBOX_INSTANCE is missing"),
     ],
 )
-def test_an_invalid_setting_is_refused_at_startup(given: dict[str, str], message: str) -> None:
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE), "CODEBOX_INSTANCE": INSTANCE, "CODEBOX_TOKEN": TOKEN, **given}
+def test_an_invalid_setting_is_refused_at_startup(folder: Path, given: dict[str, str], message: str) -> None:
+    places = {"CODEBOX_ROOT": f"{folder}/root", "CODEBOX_RUNTIME_DIR": f"{folder}/run"}
+    identity = {"CODEBOX_INSTANCE": INSTANCE, "CODEBOX_TOKEN": TOKEN}
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE), **places, **identity, **given}
     program = [sys.executable, "-m", "codebox_server"]
     ended = subprocess.run(program, env=env, capture_output=True, text=True, timeout=30)
     assert ended.returncode == 1
