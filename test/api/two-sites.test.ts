@@ -26,7 +26,7 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
   };
 
   beforeAll(async () => {
-    main = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
+    main = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.2' });
     database = new pg.Client(await databaseUrl(main.dataDir));
     await database.connect();
     atMain = await main.createBox();
@@ -34,7 +34,7 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
       driver,
       await elsewhere({
         CODEBOX_SITE: 'annex',
-        CODEBOX_SWEEP_SECONDS: '1',
+        CODEBOX_SWEEP_SECONDS: '0.2',
         CODEBOX_BLOBS: join(main.dataDir, 'blobs'),
       }),
     );

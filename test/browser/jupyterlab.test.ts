@@ -94,8 +94,14 @@ describe.each(anyDriver)('the page of JupyterLab on the %s driver', (driver) => 
     await page.goto(`${joined.url}/lab/tree/n.ipynb?token=${stock.token}`);
     // The status of the kernel, once the page is connected with it.
     await page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').waitFor();
-    await page.locator('.jp-Cell .cm-content').first().click();
-    for (const _ of cells) await page.keyboard.press('Shift+Enter');
+    for (const [at] of cells.entries()) {
+      const cell = page.locator('.jp-Notebook .jp-CodeCell').nth(at);
+      await cell.locator('.cm-content').click();
+      // Keys that come before the editor has the focus are lost.
+      await cell.locator('.cm-focused').waitFor();
+      await page.keyboard.press('Shift+Enter');
+      await cell.locator('.jp-InputPrompt', { hasText: `[${at + 1}]` }).waitFor();
+    }
     await page.locator('.jp-OutputArea-output img').waitFor();
     expect(await page.locator('.jp-OutputArea-executeResult').first().textContent()).toContain('42');
     await page.keyboard.press('Control+s');

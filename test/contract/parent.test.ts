@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { InstanceSpec } from '../../services/gateway/drivers/driver.ts';
 import { createLocalDriver } from '../../services/gateway/drivers/local/driver.ts';
@@ -24,7 +24,15 @@ const words = async (pid: string) => (await readFile(`/proc/${pid}/cmdline`, 'ut
 const isServer = (argv: string[]) => argv.includes('-m') && argv.at(-2) === 'codebox_server';
 
 /** Lists the parents and their forks that are not in a box yet, which are root's. */
-const parents = async (): Promise<number[]> => {
+const parents = async (): Promise<number[]> => (await allParents()).filter((pid) => !others.has(pid));
+
+/** Those of drivers of earlier files, which may end later. */
+const others = new Set<number>();
+beforeAll(async () => {
+  for (const pid of await allParents()) others.add(pid);
+});
+
+const allParents = async (): Promise<number[]> => {
   const found: number[] = [];
   for (const pid of await processesOf(0)) {
     const ours = (await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes('CODEBOX_PARENT=1');

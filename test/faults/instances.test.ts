@@ -8,6 +8,7 @@ import { openStore } from '../../services/gateway/store/store.ts';
 import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { processesOf } from '../contract/host-census.ts';
 import { deploymentOf, takeBoxCensus } from './census.ts';
+import { signalAll } from './processes.ts';
 import { startRunning, ticking } from './running.ts';
 
 describe.each(drivers)('instances that end behind the back of a gateway, on the %s driver', (driver) => {
@@ -43,7 +44,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
       await docker.call(AbortSignal.timeout(60_000), () => container.remove({ force: true }));
       return;
     }
-    for (const pid of await processesOf(boxUser(id))) process.kill(Number(pid), 'SIGKILL');
+    signalAll((await processesOf(boxUser(id))).map(Number), 'SIGKILL');
   };
 
   test('in mid-run: the run is lost in its stream and its record, the box reports the cause, and nothing is left behind', async () => {
