@@ -91,8 +91,14 @@ describe.each(anyDriver)('the page of JupyterLab on the %s driver', (driver) => 
       if (isServed && response.status() >= 400)
         refused.push(`${response.request().method()} ${pathname} ${response.status()}`);
     });
+    // The page drops cells that it runs before it has asked a kernel for its history.
+    const hasKernel = page
+      .waitForEvent('websocket', (socket) => socket.url().includes('/channels'))
+      .then((socket) =>
+        socket.waitForEvent('framereceived', ({ payload }) => String(payload).includes('history_reply')),
+      );
     await page.goto(`${joined.url}/lab/tree/n.ipynb?token=${stock.token}`);
-    // The status of the kernel, once the page is connected with it.
+    await hasKernel;
     await page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').waitFor();
     for (const [at] of cells.entries()) {
       const cell = page.locator('.jp-Notebook .jp-CodeCell').nth(at);
