@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from codebox_server.packages.inventory import Inventory, missed, normal
+from codebox_server.packages.inventory import Inventory, normal, unused
 
 _NAME = r"([A-Za-z0-9](?:[\w.-]{0,99}))"
 # A package of the constraints file, on which the kernels run, or else the first of those that exclude each other.
@@ -36,15 +36,14 @@ def conflict_hint(inventory: Inventory, package: str | None) -> dict[str, Any] |
 
 
 def shadow_hint(inventory: Inventory, changed: list[dict[str, str]]) -> dict[str, Any] | None:
-    """Return the hint `{code, manager, package, version?, detail}` for new packages that running kernels do not use:
-    other versions of those of the image, and those that a loaded library has looked for in vain.
-    """
+    """Return the hint `{code, manager, package, version?, detail}` for new packages that running kernels do not use."""
     image = inventory.image()
-    shadowing = [item for item in changed if image.get(item["name"], item["version"]) != item["version"]]
+    found = unused(image, {item["name"]: item["version"] for item in changed})
+    shadowing = [name for name in found if name in image]
     if not shadowing:
-        return _missed_hint(missed(image, (item["name"] for item in changed)))
-    package = shadowing[0]["name"]
-    names = ", ".join(f"{item['name']} {item['version']} ({image[item['name']]})" for item in shadowing[:20])
+        return _missed_hint(list(found))
+    package = shadowing[0]
+    names = ", ".join(f"{name} {found[name]} ({image[name]})" for name in shadowing[:20])
     detail = (
         f"This box now uses {names} in place of the versions of the image, in brackets. Kernels that run keep what "
         "they have imported: restart them."

@@ -8,7 +8,7 @@ import os
 import re
 import site
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -43,8 +43,7 @@ class Inventory:
 
     def shadows(self) -> bool:
         """Whether this box has installed packages that a kernel with its libraries loaded would not use."""
-        image, user = self.image(), self.user("pip")
-        return any(image.get(name, version) != version for name, version in user.items()) or bool(missed(image, user))
+        return bool(unused(self.image(), self.user("pip")))
 
     def items(self, manager: str) -> list[dict[str, str]]:
         """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the user takes
@@ -70,9 +69,15 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def missed(image: Container[str], installed: Iterable[str]) -> list[str]:
-    """Return those of the installed packages that a loaded library has looked for in vain, as the image lacks them."""
-    return [name for name in installed if name in _LOOKED_FOR_ONCE and name not in image]
+def unused(image: dict[str, str], installed: dict[str, str]) -> dict[str, str]:
+    """Return those of the installed packages that a kernel with its libraries loaded does not use: other versions of
+    those of the image, and those that a library has looked for in vain.
+    """
+    return {
+        name: version
+        for name, version in installed.items()
+        if image.get(name, None if name in _LOOKED_FOR_ONCE else version) != version
+    }
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str]]:
