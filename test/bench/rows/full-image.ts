@@ -1,7 +1,7 @@
 import { type GatewayOptions, type GatewayProcess, startGateway } from '../gateway-process.ts';
 import { instanceFootprint, instancePids } from '../instances.ts';
 import { atMost, type Measure, measure, type Row, ratio } from '../report.ts';
-import { untilWarm } from '../warm-pool.ts';
+import { timeWarmBox, untilWarm } from '../warm-pool.ts';
 
 const size = 3;
 /** The first rounds are a warm-up, in which Node compiles hot code. */
@@ -62,16 +62,9 @@ const oneRound = async (gateway: GatewayProcess, samples?: Samples): Promise<voi
   const footprints = samples
     ? await Promise.all((await instancePids(gateway)).map((pid) => instanceFootprint(gateway, pid)))
     : [];
-  const startedAt = performance.now();
-  const { id, kind, ms, status } = await gateway.client.create();
-  if (id === undefined || kind !== 'warm') throw new Error(`expected a warm box: ${status} ${kind}`);
-  try {
-    if ((await gateway.client.execute(id, '1+1')).text !== '2') throw new Error('1+1 did not result in 2');
-    samples?.total.push(performance.now() - startedAt);
-    samples?.created.push(ms);
-    samples?.memory.push(...footprints.map(({ group }) => group));
-    samples?.share.push(...footprints.map((one) => one.share));
-  } finally {
-    await gateway.client.boxes.delete(id);
-  }
+  const { create, total } = await timeWarmBox(gateway);
+  samples?.created.push(create);
+  samples?.total.push(total);
+  samples?.memory.push(...footprints.map(({ group }) => group));
+  samples?.share.push(...footprints.map(({ share }) => share));
 };

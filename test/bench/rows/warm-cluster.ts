@@ -1,7 +1,7 @@
 import { createBoxNamespace } from '../../kubernetes/namespace.ts';
-import { type GatewayOptions, type GatewayProcess, startGateway } from '../gateway-process.ts';
+import { type GatewayOptions, startGateway } from '../gateway-process.ts';
 import { atMost, measure, type Row, ratio } from '../report.ts';
-import { untilWarm } from '../warm-pool.ts';
+import { timeWarmBox, untilWarm } from '../warm-pool.ts';
 
 const size = 2;
 const warmUp = 3;
@@ -20,7 +20,8 @@ export const measureWarmCluster = async (own: GatewayOptions, rounds: number): P
   const samples = { docker: empty(), kubernetes: empty() };
   for (let i = -warmUp; i < rounds; i++)
     for (const driver of ['docker', 'kubernetes'] as const) {
-      const round = await toFirstResult(gateways[driver]);
+      await untilWarm(gateways[driver], size);
+      const round = await timeWarmBox(gateways[driver]);
       if (i >= 0) for (const part of parts) samples[driver][part].push(round[part]);
     }
   const measures = (['docker', 'kubernetes'] as const).flatMap((driver) =>
@@ -38,19 +39,3 @@ export const measureWarmCluster = async (own: GatewayOptions, rounds: number): P
 };
 
 const empty = (): Samples => ({ total: [], create: [], first: [] });
-
-const toFirstResult = async (gateway: GatewayProcess): Promise<Record<keyof Samples, number>> => {
-  await untilWarm(gateway, size);
-  const { client } = gateway;
-  const startedAt = performance.now();
-  const { id, kind, ms: create, status } = await client.create();
-  if (id === undefined || kind !== 'warm') throw new Error(`expected a warm box: ${status} ${kind}`);
-  try {
-    const runAt = performance.now();
-    if ((await client.execute(id, '1+1')).text !== '2') throw new Error('1+1 did not result in 2');
-    const now = performance.now();
-    return { total: now - startedAt, create, first: now - runAt };
-  } finally {
-    await client.boxes.delete(id);
-  }
-};
