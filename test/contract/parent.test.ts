@@ -26,7 +26,7 @@ const isServer = (argv: string[]) => argv.includes('-m') && argv.at(-2) === 'cod
 /** Lists the parents and their forks that are not in a box yet, which are root's. */
 const parents = async (): Promise<number[]> => (await allParents()).filter((pid) => !others.has(pid));
 
-/** Those of drivers of earlier files, which may end later. */
+/** Parents that drivers of earlier test files have left running. */
 const others = new Set<number>();
 beforeAll(async () => {
   for (const pid of await allParents()) others.add(pid);

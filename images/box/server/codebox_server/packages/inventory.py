@@ -16,7 +16,7 @@ from codebox_server.bounds import PACKAGE_ENTRIES, PACKAGE_FIELD
 
 _DISTRIBUTION = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
 _MANIFEST_BYTES = 1024 * 1024
-# What pandas looks for only when it is imported, as it has been before a kernel is forked.
+# pandas looks for these once, when it is imported, which happens before a kernel is forked.
 _LOOKED_FOR_ONCE = ("bottleneck", "numexpr", "pyarrow")
 
 
