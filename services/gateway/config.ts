@@ -147,8 +147,8 @@ const environmentSchema = z.object({
   CODEBOX_WEBHOOK_DISABLE_SECONDS: seconds(432_000, 31_536_000),
   CODEBOX_SHARED_PARENT: z
     .enum(['0', '1'])
-    .default('1')
-    .transform((value) => value === '1'),
+    .transform((value) => value === '1')
+    .optional(),
   CODEBOX_UNSAFE: flag,
   ...kubernetesVariables,
   ...tracingVariables,
@@ -230,8 +230,8 @@ export interface Config {
   outboundAllow: readonly string[];
   webhooks: { retrySeconds: readonly number[]; timeoutMs: number; disableSeconds: number };
   unsafe: boolean;
-  /** Whether box servers may be forked from a process that others are forked from. */
-  sharedParent: boolean;
+  /** Whether box servers are forked from a process that others are forked from; undefined for the default of the driver. */
+  sharedParent: boolean | undefined;
   kubernetes: KubernetesSettings;
   /** Undefined when tracing is off. */
   tracing: TracingSettings | undefined;

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { InstanceSpec } from '../../services/gateway/drivers/driver.ts';
 import { createLocalDriver } from '../../services/gateway/drivers/local/driver.ts';
-import { nextLine } from '../../services/gateway/drivers/local/parent/line.ts';
+import { nextLine } from '../../services/gateway/drivers/parent/line.ts';
 import { hasDriver } from './available.ts';
 import { callBox, evalInBox, type ServedInstance, waitUntilRunning } from './box-client.ts';
 import { processesOf } from './host-census.ts';

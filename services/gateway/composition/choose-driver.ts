@@ -41,6 +41,10 @@ export const chooseDriver = async (
       ...(onBackend && { onBackend }),
     });
   }
+  const parent = {
+    ...(config.sharedParent !== undefined && { sharedParent: config.sharedParent }),
+    ...(onFork && { onFork }),
+  };
   const certificates = config.caBundle === undefined ? [] : await readCertificates(config.caBundle);
   // Each driver is loaded when it is chosen: the libraries of the others are most of what a gateway would load.
   const local = async () => {
@@ -52,8 +56,7 @@ export const chooseDriver = async (
       packages,
       volumesMb,
       certificates,
-      sharedParent: config.sharedParent,
-      ...(onFork && { onFork }),
+      ...parent,
     });
   };
   if (config.driver === 'local') return await local();
@@ -68,6 +71,7 @@ export const chooseDriver = async (
       packages,
       volumesMb,
       certificates,
+      ...parent,
       ...(onBackend && { onBackend }),
     });
   } catch (noDocker) {

@@ -5,45 +5,36 @@ import { createGate } from '../../../waiting/gate.ts';
 import { checkBinding } from '../binding.ts';
 import type { CircuitOptions } from '../circuit.ts';
 import { createCreations } from '../creations.ts';
-import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage } from '../driver.ts';
+import type { Capabilities, Driver, InstanceUsage } from '../driver.ts';
 import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canWriteCgroup } from '../host/cgroup-limits.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { publicNameServers } from '../host/name-servers.ts';
 import { readPlace } from '../host/place.ts';
-import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
-import { createVolumeImages, type VolumeImages } from '../host/volume-images.ts';
-import { InstanceFailed } from '../instance-failed.ts';
+import { createSocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
+import { createVolumeImages } from '../host/volume-images.ts';
 import { checkInstanceId } from '../instance-id.ts';
-import { largestFileOf } from '../largest-file.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
+import { createParents, type ForkDeadlines } from '../parent/parents.ts';
 import { bindCgroup, bindLimits, bindNetwork } from './containers/binding.ts';
-import { type ContainerCgroups, createContainerCgroups } from './containers/cgroup.ts';
-import { containerOptions } from './containers/container.ts';
-import {
-  containerName,
-  deploymentFilter,
-  dockerLabels,
-  inspectedInstance,
-  isMadeFrom,
-  listedInstance,
-} from './containers/instance.ts';
+import { createContainerCgroups } from './containers/cgroup.ts';
+import { containerName, inspectedInstance, isMadeFrom } from './containers/instance.ts';
 import { mountsReachDaemon } from './containers/mounts.ts';
-import { removeContainer } from './containers/removal.ts';
 import { containerRevision, findImageId } from './containers/revision.ts';
-import { type SystemFiles, writeSystemFiles } from './containers/system-files.ts';
+import { writeSystemFiles } from './containers/system-files.ts';
 import { containerUsage } from './containers/usage.ts';
-import { createDaemon, type Daemon, httpStatus } from './daemon/daemon.ts';
+import { createDaemon } from './daemon/daemon.ts';
 import { type Events, followEvents } from './daemon/events.ts';
-import { createDisks, type Disks } from './disk.ts';
-import { createGpuDevices, type DevicesByKind, type GpuDevices, throwLackOfGpu } from './gpus.ts';
-import { createInternetNetwork, type InternetNetwork } from './network/network.ts';
+import { createDisks } from './disk.ts';
+import { createGpuDevices, type DevicesByKind } from './gpus.ts';
+import { create, destroy, incomplete, leftovers, list, type Parts } from './instances.ts';
+import { createInternetNetwork } from './network/network.ts';
+import { createImageParents } from './parent/image-parents.ts';
+import { removeLeftFolders, startParent } from './parent/start.ts';
 import { readPosture } from './posture.ts';
-import { forgetVolumes, holdVolumes } from './volumes.ts';
 
 const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
 
-const createDeadlineMs = 60_000;
 const freezeTries = 3;
 
 export interface DockerDriverOptions {
@@ -68,6 +59,11 @@ export interface DockerDriverOptions {
   certificates?: readonly string[];
   /** Called when the daemon stops responding, and when it responds again. */
   onBackend?: CircuitOptions['onChange'];
+  /** Whether box servers are forked from one container for each image, which has nearly all rights on the host; false by default. */
+  sharedParent?: boolean;
+  /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
+  onFork?: (failure?: unknown) => void;
+  forkDeadlines?: ForkDeadlines;
 }
 
 /**
@@ -83,11 +79,21 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const socketKind = await socketFolderKind(parent, mountsReachDaemon);
   const sockets = await createSocketFolders(parent, socketKind);
   const posture = await readPosture(daemon, runtime, signal);
+  if (options.sharedParent && posture.parentObstacle !== undefined)
+    throw new CodeBoxError(
+      'unavailable',
+      `Box servers cannot be forked from a parent here: ${posture.parentObstacle}.`,
+    );
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
   // Where disks cannot be mounted, volumes cannot either.
   const volumes = disks.kind === 'image' ? await createVolumeImages(`${dataDir}/volumes`, { limitMb }) : undefined;
   const internet = createInternetNetwork(daemon, { deployment, endpoints: registryEndpoints(packages) });
   const obstacle = await internet.obstacle(signal);
+  const seccomp = JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8')));
+  // Beside the folder whose entries are those of instances.
+  const parentSockets = `${parent}-parents`;
+  await removeLeftFolders(parentSockets);
+  const parentContainers = { daemon, socketParent: parentSockets, deployment, packages, seccomp };
   const parts: Parts = {
     dataDir,
     site,
@@ -107,7 +113,16 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     dns,
     packages,
     systemFiles: await writeSystemFiles(`${dataDir}/system-files`, options.certificates ?? []),
-    seccomp: JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8'))),
+    seccomp,
+    parents: options.sharedParent
+      ? createImageParents((image) =>
+          createParents(
+            (wanted) => startParent(parentContainers, image, wanted),
+            options.onFork,
+            options.forkDeadlines,
+          ),
+        )
+      : undefined,
     userOf: posture.userOf,
     privateCgroups: posture.privateCgroups,
     plainCgroups: posture.plainCgroups,
@@ -144,34 +159,6 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   };
   return assemble(parts, capabilities);
 };
-
-interface Parts {
-  site: string;
-  place: string;
-  dataDir: string;
-  daemon: Daemon;
-  sockets: SocketFolders;
-  disks: Disks;
-  gpuDevices: GpuDevices;
-  /** Undefined where boxes cannot have volumes. */
-  volumes: VolumeImages | undefined;
-  internet: InternetNetwork;
-  addressOf: (id: string) => string;
-  gvisor: boolean;
-  canTakeNetwork: boolean;
-  deployment: string;
-  runtime: string;
-  dns: readonly string[];
-  packages: PackageSources;
-  systemFiles: SystemFiles;
-  seccomp: string;
-  userOf: (id: string) => number;
-  privateCgroups: boolean;
-  plainCgroups: boolean;
-  /** The memory of the machine that the daemon runs on. */
-  memoryBytes: number;
-  cgroups: ContainerCgroups;
-}
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const { daemon, deployment, volumes, userOf } = parts;
@@ -215,7 +202,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async revision(image, signal) {
       const find = () => findImageId(daemon, image, signal);
       const imageId = await (events?.imageId(image, find) ?? find());
-      return containerRevision(image, imageId, { ...parts, takesNetwork: parts.canTakeNetwork });
+      const isForked = parts.parents !== undefined;
+      return containerRevision(image, imageId, { ...parts, isForked, takesNetwork: parts.canTakeNetwork });
     },
     gpuObstacle: parts.gpuDevices.obstacle,
     lacksImage: async (image, signal) => (await findImageId(daemon, image, signal)) === undefined,
@@ -281,91 +269,3 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
   };
 };
-
-const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
-  const { daemon, sockets, disks, gpuDevices, internet, deployment } = parts;
-  await requireFreeSpace(parts.dataDir);
-  await using devices = new AsyncDisposableStack();
-  // All files of volumes belong to the user of their owner, as the daemon cannot map owners.
-  const uid = parts.userOf(spec.volumes?.[0]?.owner ?? spec.id);
-  const labels = dockerLabels(deployment, spec);
-  // Before the `try`, whose clean-up must not remove the folder of an existing instance.
-  const folder = await sockets.make(spec.id, uid, signal);
-  try {
-    if (spec.network === 'internet') await internet.ensure(signal);
-    const volume =
-      disks.kind === 'image' ? await disks.make(spec.id, { sizeMb: spec.limits.diskMb, uid }, signal) : undefined;
-    const gpuRequest = spec.gpus && (await gpuDevices.claim(spec.id, spec.gpus, signal));
-    const networkName = spec.network === 'internet' ? internet.name : 'none';
-    const takesNetwork = parts.canTakeNetwork && spec.takesNetwork === true;
-    const mounts = await holdVolumes(parts.volumes, containerName(deployment, spec.id), spec.volumes, devices, signal);
-    const own = { takesNetwork, uid, sockets: folder, volume, networkName, gpuRequest, dockerLabels: labels };
-    const wanted = { ...spec, ...parts, ...own, volumes: mounts, largestFileMb: largestFileOf(spec) };
-    // Independent of the caller's signal: a daemon whose client disconnects continues, and would create the container after the clean-up.
-    const made = await daemon
-      .call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
-        docker.createContainer({ ...containerOptions(wanted, containerName(deployment, spec.id)), abortSignal }),
-      )
-      .catch(throwLackOfImage);
-    signal.throwIfAborted();
-    await daemon
-      .call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000)
-      .catch(spec.gpus ? throwLackOfGpu : undefined);
-    const inspecting = daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal }));
-    const releasing = volume && disks.release(spec.id, signal);
-    // Both end before the clean-up, which a late detachment must not disturb.
-    await Promise.allSettled([inspecting, releasing]);
-    const [found] = await Promise.all([inspecting, releasing]);
-    await parts.cgroups.note(spec.id, found);
-    return inspectedInstance(found, parts.addressOf);
-  } catch (cause) {
-    // The caller's signal may have caused the failure, so the clean-up has a deadline of its own.
-    await destroy(parts, spec.id, AbortSignal.timeout(60_000)).catch(() => undefined);
-    throw cause;
-  }
-};
-
-/** Throws InstanceFailed for a 404 of the creation, at which the daemon looks only for the image. */
-const throwLackOfImage = (error: unknown): never => {
-  const refusal = error instanceof Error ? error.cause : undefined;
-  if (httpStatus(refusal) !== 404) throw error;
-  throw new InstanceFailed({ code: 'image', detail: String(refusal) }, error);
-};
-
-const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
-  const { daemon, sockets, disks, gpuDevices, deployment } = parts;
-  const name = containerName(deployment, id);
-  parts.cgroups.forget(id);
-  // A paused sandbox of gVisor gets no signal, and the daemon waits ten seconds before it does without.
-  if (parts.gvisor)
-    await daemon
-      .call(signal, (docker, abortSignal) => docker.getContainer(name).unpause({ abortSignal }))
-      .catch(() => undefined);
-  await removeContainer(daemon, name, signal);
-  await gpuDevices.release(id);
-  if (parts.volumes) await forgetVolumes(daemon, { deployment, instance: id }, signal);
-  await sockets.remove(id, signal);
-  await disks.remove(id, signal);
-};
-
-const list = async (parts: Parts, signal: AbortSignal): Promise<Instance[]> => {
-  const filters = deploymentFilter(parts.deployment);
-  const containers = await parts.daemon.call(signal, (docker, abortSignal) =>
-    docker.listContainers({ all: true, filters, abortSignal }),
-  );
-  const instances = containers.map((found) => listedInstance(found, parts.addressOf));
-  const known = new Set(instances.map(({ id }) => id));
-  const rest = (await leftovers(parts)).filter((id) => !known.has(id));
-  return [...instances, ...rest.map(incomplete)];
-};
-
-/** Returns the ids with folders, disks or GPUs, which may be without a container after a crash during creation. */
-const leftovers = async ({ sockets, disks, gpuDevices }: Parts): Promise<string[]> => [
-  ...new Set((await Promise.all([sockets.list(), disks.list(), gpuDevices.list()])).flat()),
-];
-
-const incomplete = (id: string): Instance => ({
-  id,
-  state: 'ended',
-  why: { code: 'exit', detail: 'it has no container' },
-});

@@ -14,6 +14,8 @@ export interface Posture {
   /** Whether only the daemon writes to the control groups of containers, and only once, unlike systemd. */
   plainCgroups: boolean;
   weaknesses: string[];
+  /** Why no box server can be forked into a container; undefined when one can. */
+  parentObstacle: string | undefined;
   /** Returns the uid of an instance in the user namespace of the daemon. */
   userOf: (id: string) => number;
   privateCgroups: boolean;
@@ -73,6 +75,11 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
     runtimes,
     daemonId: info.ID ?? '',
     plainCgroups: info.CgroupDriver === 'cgroupfs',
+    parentObstacle: [
+      gvisor && 'its kernel is that of gVisor',
+      remapped && 'the daemon runs containers in a user namespace',
+      has('selinux') && 'a forked process would keep the SELinux label of its parent',
+    ].find((obstacle) => obstacle !== false),
     // A daemon in a user namespace maps only 65,536 ids, so uids are chosen among these.
     userOf: remapped ? (id) => 1000 + (boxUser(id) % 60_000) : boxUser,
     memoryBytes: info.MemTotal ?? totalmem(),

@@ -26,6 +26,8 @@ import { createVolumeImages, type VolumeImages } from '../host/volume-images.ts'
 import { checkInstanceId } from '../instance-id.ts';
 import { largestFileOf } from '../largest-file.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
+import { createParents, type ForkDeadlines, type Parents } from '../parent/parents.ts';
+import { resourceLimitsOf } from '../resource-limits.ts';
 import { specDigest } from '../spec-digest.ts';
 import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment/environment.ts';
 import { createGroups } from './groups/choose-groups.ts';
@@ -35,18 +37,10 @@ import { launch } from './instances/launcher.ts';
 import { isAlive, type ProcessIdentity } from './instances/processes.ts';
 import { connect, disconnect, endKeeper, internetObstacle } from './network/internet.ts';
 import { parentCommand } from './parent/command.ts';
-import { startParent } from './parent/parent.ts';
-import { createParents, type ForkDeadlines, type Parents } from './parent/parents.ts';
+import { startParent } from './parent/start.ts';
 import { readPosture } from './posture.ts';
 import { environmentRevision } from './revision.ts';
-import {
-  boxEnvironment,
-  holderCommand,
-  resourceLimits,
-  resourceLimitsOf,
-  sandboxCommand,
-  sandboxOptions,
-} from './sandbox.ts';
+import { boxEnvironment, holderCommand, resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
 import { makeSystemFiles } from './system-files.ts';
 import { mountVolumes, tryVolumes, volumeUser } from './volumes/volumes.ts';
 

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { volumesFolder } from '#contract';
 import type { Limits, NetworkPolicy } from '../driver.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
+import { resourceLimitsOf } from '../resource-limits.ts';
 
 const MiB = 1024 * 1024;
 
@@ -133,14 +134,6 @@ exec /usr/bin/setpriv --bounding-set=-all --inh-caps=-all /bin/sh -c \
 
 /** Returns the command for a sandbox that may get a forked box server. */
 export const holderCommand = (uid: number): string[] => ['/bin/sh', '-c', holder, 'sh', ...sandboxCommand(uid)];
-
-/** Returns the limits that control groups do not cover, by the names of the kernel. */
-export const resourceLimitsOf = (largestFileMb: number): Record<string, number> => ({
-  NOFILE: 8192,
-  CORE: 0,
-  MEMLOCK: 65_536,
-  FSIZE: largestFileMb * MiB,
-});
 
 /** Returns the command that sets limits which control groups do not cover: file size, no core files, locked memory. */
 export const resourceLimits = (limits: Limits, largestFileMb: number, hasCgroups: boolean): string[] => [

@@ -8,7 +8,9 @@ import os
 import resource
 import stat
 import struct
-from typing import TypedDict
+from typing import NotRequired, TypedDict
+
+from codebox_server.parent.containers import groups_of
 
 _NAMESPACES = {
     "mnt": 0x0002_0000,
@@ -30,31 +32,42 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Entry(TypedDict):
-    """What a fork needs to enter a box. `init` and `start` identify its first process, as in /proc/<pid>/stat."""
+    """What a fork needs to enter a box, whose first process is `init`."""
 
     init: int
-    start: str
-    groups: list[str]
     uid: int
     # By the names of the kernel, such as NOFILE.
     limits: dict[str, int]
+    # When the first process started, as in /proc/<pid>/stat, and the files to join its control groups by.
+    start: NotRequired[str]
+    groups: NotRequired[list[str]]
+    # Instead of these, the id of the container that it is the first process of.
+    container: NotRequired[str]
 
 
 def join(entry: Entry) -> None:
     """Enter the control groups and namespaces of a box. Children of this process are in its pid namespace."""
-    for path in entry["groups"]:
+    pid = entry["init"]
+    init = os.pidfd_open(pid)
+    # After the descriptor was opened: this is the process that it names.
+    if "container" in entry:
+        groups = groups_of(pid, entry["container"])
+    elif _start_of(pid) == entry["start"]:
+        groups = entry["groups"]
+    else:
+        raise ProcessLookupError("the first process of the box has ended")
+    for path in groups:
         _write(path, "0")
     _write("/proc/self/oom_score_adj", _OOM_SCORE)
     for name, limit in entry["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
-    init = os.pidfd_open(entry["init"])
-    # After the descriptor was opened: this is the process that it names.
-    if _start_of(entry["init"]) != entry["start"]:
-        raise ProcessLookupError("the first process of the box has ended")
-    for name in _NAMESPACES:
-        if os.readlink(f"/proc/{entry['init']}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}"):
-            raise PermissionError(f"the process has no {name} namespace of its own")
-    root = os.stat(f"/proc/{entry['init']}/root")
+    shared = {name for name in _NAMESPACES if _namespace(pid, name) == _namespace("self", name)}
+    # With version 1 of control groups, Docker's containers are in the namespace of the host.
+    if "container" in entry:
+        shared.discard("cgroup")
+    for name in shared:
+        raise PermissionError(f"the process has no {name} namespace of its own")
+    root = os.stat(f"/proc/{pid}/root")
     _check(_libc.setns(init, sum(_NAMESPACES.values())), "setns")
     os.close(init)
     if not os.path.samestat(os.stat("/"), root):
@@ -79,6 +92,10 @@ def attach() -> int:
     os.close(log)
     os.close(nothing)
     return end
+
+
+def _namespace(process: int | str, name: str) -> str:
+    return os.readlink(f"/proc/{process}/ns/{name}")
 
 
 def _open_of_holder(descriptor: int, kind: int, flags: int) -> int:

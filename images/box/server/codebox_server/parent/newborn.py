@@ -12,6 +12,7 @@ import traceback
 
 from codebox_server.forks.ready import ReadyForkServer, fork_ready
 from codebox_server.forks.renewal import renew
+from codebox_server.parent import containers
 from codebox_server.parent.entry import Entry, attach, drop, join
 from codebox_server.parent.loading import Loaded
 from codebox_server.system.confinement import confine
@@ -61,8 +62,12 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[i
     os.setsid()
     os.chdir("/mnt")
     _require_gateway(connection)
-    end = attach()
-    drop(entry["uid"], program)
+    if "container" in entry:
+        drop(entry["uid"], program)
+        end = containers.attach()
+    else:
+        end = attach()
+        drop(entry["uid"], program)
     confine()
     return end, fork_ready(loaded.startup, iter(()))
 

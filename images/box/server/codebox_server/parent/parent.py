@@ -39,6 +39,8 @@ def run() -> None:
     signal.signal(signal.SIGCHLD, _reap)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(_SOCKET)
+    # Its folder is the gateway's alone, which need not be root.
+    os.chmod(_SOCKET, 0o666)
     listener.listen(_BACKLOG)
     os.write(1, f"{os.getpid()}\n".encode())
     while True:

@@ -3,6 +3,7 @@ import { volumesFolder } from '#contract';
 import type { InstanceSpec } from '../../driver.ts';
 import type { SocketFolder } from '../../host/socket-folder.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../../package-sources.ts';
+import { resourceLimitsOf } from '../../resource-limits.ts';
 import type { Volume } from '../disk.ts';
 import type { SystemFiles } from './system-files.ts';
 
@@ -42,6 +43,8 @@ export interface ContainerSpec extends Omit<InstanceSpec, 'volumes'> {
   runtime: string;
   /** Whether that runtime is gVisor. */
   gvisor: boolean;
+  /** Whether its box server is forked into it. */
+  isForked: boolean;
   /** The text of the profile: the Docker API accepts no path here. */
   seccomp: string;
   sockets: SocketFolder;
@@ -68,6 +71,7 @@ export interface ContainerSpec extends Omit<InstanceSpec, 'volumes'> {
 export const containerOptions = (spec: ContainerSpec, name: string): ContainerCreateOptions => ({
   name,
   Image: spec.image,
+  ...(spec.isForked && { Entrypoint: ['tini', '-g', '--', '/bin/sh', '-c', holder] }),
   User: `${spec.uid}:${spec.uid}`,
   Hostname: 'box',
   Env: Object.entries(environment(spec)).map(([name, value]) => `${name}=${value}`),
@@ -87,9 +91,20 @@ export const containerOptions = (spec: ContainerSpec, name: string): ContainerCr
   },
 });
 
-const environment = ({ id, token, packages, network }: ContainerSpec): Record<string, string> => ({
+/**
+ * Waits for the end of a box server that is forked into the container, which writes its exit code to this pipe: nobody else knows of it
+ * before (`codebox_server/parent/containers.py`).
+ */
+const holder = `
+mkfifo -m 0600 /tmp/.codebox-end || exit
+read -r code < /tmp/.codebox-end
+exit "\${code:-137}"
+`;
+
+const environment = ({ id, token, packages, network, isForked }: ContainerSpec): Record<string, string> => ({
   CODEBOX_INSTANCE: id,
-  CODEBOX_TOKEN: token,
+  // A forked server receives it otherwise.
+  ...(!isForked && { CODEBOX_TOKEN: token }),
   CODEBOX_ROOT: '/mnt',
   USER: 'user',
   LOGNAME: 'user',
@@ -124,10 +139,11 @@ const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] =>
   ...(spec.gpuRequest && { DeviceRequests: [spec.gpuRequest] }),
   OomScoreAdj: 500,
   Ulimits: [
-    { Name: 'nofile', Soft: 8192, Hard: 8192 },
-    { Name: 'fsize', Soft: spec.largestFileMb * MiB, Hard: spec.largestFileMb * MiB },
-    { Name: 'core', Soft: 0, Hard: 0 },
-    { Name: 'memlock', Soft: 65_536, Hard: 65_536 },
+    ...Object.entries(resourceLimitsOf(spec.largestFileMb)).map(([name, limit]) => ({
+      Name: name.toLowerCase(),
+      Soft: limit,
+      Hard: limit,
+    })),
     // Inside gVisor this counts only the box's own tasks. Elsewhere it would count all tasks of the user id; control groups limit them.
     ...(spec.gvisor ? [{ Name: 'nproc', Soft: spec.limits.pids, Hard: spec.limits.pids }] : []),
   ],

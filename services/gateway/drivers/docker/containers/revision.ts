@@ -5,7 +5,7 @@ import { type ContainerSpec, containerOptions } from './container.ts';
 /** The options that all containers of one driver share. */
 type CommonSpec = Pick<
   ContainerSpec,
-  'runtime' | 'gvisor' | 'takesNetwork' | 'seccomp' | 'dns' | 'packages' | 'systemFiles' | 'privateCgroups'
+  'runtime' | 'gvisor' | 'isForked' | 'takesNetwork' | 'seccomp' | 'dns' | 'packages' | 'systemFiles' | 'privateCgroups'
 >;
 
 /** Returns the id of the image that a name currently refers to; undefined when the daemon does not have it. */

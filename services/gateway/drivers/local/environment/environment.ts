@@ -15,7 +15,7 @@ export interface LocalEnvironment {
 
 const imageFolder = fileURLToPath(new URL('../../../../../images/box', import.meta.url));
 const serverFolder = `${imageFolder}/server/codebox_server`;
-const compiler = fileURLToPath(new URL('compile_seccomp.py', import.meta.url));
+const compiler = `${serverFolder}/parent/filter.py`;
 const installDeadlineMs = 30 * 60_000;
 
 /** The folder of the environment. Like `node_modules` it belongs to the checkout, not to the data folder of a gateway. */

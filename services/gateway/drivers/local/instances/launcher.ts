@@ -3,7 +3,7 @@ import { open, readFile, writeFile } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
-import { nextLine } from '../parent/line.ts';
+import { nextLine } from '../../parent/line.ts';
 import type { InstanceFolders } from './instance-folder.ts';
 import { type ProcessIdentity, parseStat } from './processes.ts';
 

@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
-import { orAborted } from '../../../../waiting/or-aborted.ts';
+import { orAborted } from '../../../waiting/or-aborted.ts';
 import type { ForkRequest, Parent } from './parent.ts';
 
 /** A parent is replaced after so many forks or this long, so that boxes do not share an address layout for ever. */
@@ -17,6 +17,8 @@ export interface ForkDeadlines {
 }
 
 export interface Parents {
+  /** Whether there is one, which is started if none runs. */
+  ready(signal: AbortSignal): Promise<boolean>;
   /**
    * As `fork` of a parent, of which one is started if none runs. Undefined when the box has to start a server itself. Throws `unavailable` when
    * it must not, as a process may still enter it.
@@ -26,6 +28,8 @@ export interface Parents {
     environment: Record<string, string>,
     signal: AbortSignal,
   ): Promise<(() => void) | undefined>;
+  /** Ends the one that runs, if any. */
+  end(): void;
 }
 
 /** Keeps one parent running once boxes are created. `onFork` is called with the reason of each fork that failed. */
@@ -66,6 +70,21 @@ export const createParents = (
   };
 
   return {
+    async ready(signal) {
+      try {
+        await running(AbortSignal.any([signal, AbortSignal.timeout(startWaitMs)]));
+        return true;
+      } catch (failure) {
+        onFork(failure);
+        return false;
+      }
+    },
+    end() {
+      const parent = current;
+      current = undefined;
+      // Boxes that are being forked from it have this long.
+      void parent?.then((parent) => setTimeout(() => parent.end(), forkMs).unref()).catch(() => undefined);
+    },
     async fork(request, environment, signal) {
       try {
         const parent = await running(AbortSignal.any([signal, AbortSignal.timeout(startWaitMs)]));

@@ -60,4 +60,5 @@ def main(profile_path: str, program_path: str) -> None:
         program.export_bpf(file)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,17 +1,27 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { connect, Socket } from 'node:net';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
 import { nextLine } from './line.ts';
 
 /** What a fork needs to enter a box; the counterpart is `codebox_server/parent/entry.py`. */
-export interface ForkRequest {
+export type ForkRequest = {
+  /** The id of the box's first process. */
   init: number;
-  start: string;
-  groups: readonly string[];
   uid: number;
+  /** By the names of the kernel, such as NOFILE. */
   limits: Record<string, number>;
-}
+} & (
+  | {
+      /** When that process started, as in `/proc/<pid>/stat`. */
+      start: string;
+      /** Files to write 0 to in order to join the control groups of the box. */
+      groups: readonly string[];
+    }
+  | {
+      /** The id of the container whose first process it is. */
+      container: string;
+    }
+);
 
 /** A running parent. */
 export interface Parent {
@@ -36,41 +46,18 @@ export interface Parent {
   end(): void;
 }
 
-const maxErrorLength = 2000;
+/** The process of a parent. */
+export interface ParentProcess {
+  readonly ended: boolean;
+  end(): void;
+}
 
-/** Starts a parent; resolves once it has loaded everything. Throws an Error with its last output. */
-export const startParent = async (command: readonly string[], signal: AbortSignal): Promise<Parent> => {
-  const [file = '', ...args] = command;
-  const child = spawn(file, args, {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    cwd: '/',
-    env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
-  });
-  let errors = '';
-  child.stderr.on('data', (text) => {
-    errors = `${errors}${text}`.slice(-maxErrorLength);
-  });
-  // A program that is missing ends the streams too.
-  child.on('error', () => {});
-  try {
-    // Its sandbox alone has its socket, at a path that no box can write.
-    const pid = Number(await nextLine(child.stdout, signal));
-    return createParent(child, `/proc/${pid}/root/run/parent/socket`);
-  } catch (cause) {
-    child.kill('SIGKILL');
-    throw new Error(`the parent of boxes did not start: ${errors.trim()}`, { cause });
-  } finally {
-    // It must not keep this process running.
-    child.unref();
-    for (const stream of [child.stdin, child.stdout, child.stderr]) if (stream instanceof Socket) stream.unref();
-  }
-};
-
-const createParent = (child: ChildProcess, path: string): Parent => ({
+/** Returns the parent that runs in a process and listens on the Unix socket at `path`. */
+export const createParent = (process: ParentProcess, path: string): Parent => ({
   forks: 0,
   startedAt: performance.now(),
   get ended() {
-    return child.killed || child.exitCode !== null || child.signalCode !== null;
+    return process.ended;
   },
   async fork(request, environment, closeMs, signal) {
     this.forks += 1;
@@ -102,6 +89,6 @@ const createParent = (child: ChildProcess, path: string): Parent => ({
         .end(`${JSON.stringify({ environment })}\n`);
   },
   end() {
-    child.kill('SIGKILL');
+    process.end();
   },
 });

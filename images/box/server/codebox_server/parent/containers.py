@@ -1,0 +1,64 @@
+"""The control groups of a container, and the process in it that waits for a forked box server."""
+
+from __future__ import annotations
+
+import os
+import time
+
+# A named pipe that the command of the container makes and reads the exit code from.
+_END = "/tmp/.codebox-end"
+_LOG = "/proc/1/fd/1"
+_LOOK_SECONDS = 0.002
+
+
+def groups_of(pid: int, container: str) -> list[str]:
+    """Return the files by which a process joins the control groups of a container whose first process has this id.
+
+    Raises ProcessLookupError when it is not the process of that container.
+    """
+    paths = []
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            # On a host with both versions of control groups, a container may have none in version 2.
+            if container in path:
+                paths.append(f"{_folder(controllers, path)}/cgroup.procs")
+    if not paths:
+        raise ProcessLookupError("the first process of the container has ended")
+    return paths
+
+
+def _folder(controllers: str, path: str) -> str:
+    """Return the folder of a control group: `controllers` are those of version 1, and empty for version 2."""
+    with open("/proc/self/mountinfo", encoding="utf8") as file:
+        for line in file:
+            mount, _, source = line.partition(" - ")
+            root, point = mount.split()[3:5]
+            kind, _, options = source.split()[:3]
+            matches = kind == "cgroup2" if not controllers else set(controllers.split(",")) <= set(options.split(","))
+            if kind.startswith("cgroup") and matches and path.startswith(root):
+                return point + "/" + path[len(root) :].lstrip("/")
+    raise FileNotFoundError(f"the control groups {controllers or 'of version 2'} are not mounted")
+
+
+def attach() -> int:
+    """Send the output of this process to the log of the container; return the pipe that its end is written to.
+
+    The container waits as the user of the box, so this must be that user too: it can open no more than code of the box.
+    """
+    while True:
+        try:
+            # Without waiting: the command of the container may have ended.
+            end = os.open(_END, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            break
+        except OSError:
+            # It has not made the pipe yet, or does not read it yet; the alarm of this process ends the wait.
+            time.sleep(_LOOK_SECONDS)
+    os.unlink(_END)
+    os.set_blocking(end, True)
+    nothing, log = os.open("/dev/null", os.O_RDONLY), os.open(_LOG, os.O_WRONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+    return end
