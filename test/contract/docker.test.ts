@@ -19,14 +19,20 @@ afterAll(async () => {
   for (const folder of [dataDir, foreignDir]) await rm(folder, { recursive: true, force: true });
 });
 
-for (const runtime of hasDriver('docker') ? runtimes : []) {
-  const deployment = `contract-${runtime}`;
+/** gVisor's boxes always start a server of their own. */
+const sources = [
+  ...runtimes.map((runtime) => ({ runtime, sharedParent: false })),
+  ...runtimes.filter((runtime) => runtime === 'runc').map((runtime) => ({ runtime, sharedParent: true })),
+];
+
+for (const { runtime, sharedParent } of hasDriver('docker') ? sources : []) {
+  const deployment = `contract-${runtime}${sharedParent ? '-forked' : ''}`;
   const isGvisor = runtime.startsWith('runsc');
   const container = (id: string) => daemon.docker.getContainer(`codebox-${deployment}-${id}`);
   const contract: HostContract = {
-    name: `docker with ${runtime}`,
+    name: `docker with ${runtime}${sharedParent ? ', forked' : ''}`,
     image: process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest',
-    create: () => createDockerDriver({ dataDir, deployment, runtime }),
+    create: () => createDockerDriver({ dataDir, deployment, runtime, sharedParent }),
     createForeign: () => createDockerDriver({ dataDir: foreignDir, deployment: `${deployment}-foreign`, runtime }),
     leftovers: () => takeHostCensus(dataDir, deployment, () => takeDaemonCensus(daemon, deployment)),
     hostPid: async (id) => (await daemon.call(deadline(), () => container(id).inspect())).State.Pid,

@@ -164,8 +164,9 @@ const fork = async (
   // The name may have been given to another image meanwhile.
   if (Image !== imageId) throw new NotForked();
   const request = { init: State.Pid, container: Id, uid, limits: resourceLimitsOf(largestFileMb) };
-  const variables = Config.Env.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
-  const serve = await parents.fork(request, { ...Object.fromEntries(variables), CODEBOX_TOKEN: token }, signal);
+  const given = Config.Env.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
+  const environment = { ...Object.fromEntries(given), HOSTNAME: Config.Hostname, CODEBOX_TOKEN: token };
+  const serve = await parents.fork(request, environment, signal);
   if (serve === undefined) throw new NotForked();
   serve();
 };

@@ -16,6 +16,8 @@ def groups_of(pid: int, container: str) -> list[str]:
 
     Raises ProcessLookupError when it is not the process of that container.
     """
+    if not container:
+        raise ValueError("no container is named")
     paths = []
     with open(f"/proc/{pid}/cgroup", encoding="ascii") as file:
         for line in file:

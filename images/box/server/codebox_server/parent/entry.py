@@ -51,6 +51,8 @@ def join(entry: Entry) -> None:
     init = os.pidfd_open(pid)
     # After the descriptor was opened: this is the process that it names.
     if "container" in entry:
+        if _status_of(str(pid))["NSpid"].split()[-1] != "1":
+            raise ProcessLookupError("the process is not the first one of a container")
         groups = groups_of(pid, entry["container"])
     elif _start_of(pid) == entry["start"]:
         groups = entry["groups"]

@@ -23,12 +23,13 @@ export const startParent = async (
   image: string,
   signal: AbortSignal,
 ): Promise<Parent> => {
-  const folder = `${socketParent}/${randomBytes(4).toString('hex')}`;
+  const name = randomBytes(4).toString('hex');
+  const folder = `${socketParent}/${name}`;
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await writeFile(`${folder}/seccomp.json`, spec.seccomp);
   const options = parentContainerOptions({ ...spec, image, folder });
   const container = await daemon.call(signal, (docker, abortSignal) =>
-    docker.createContainer({ ...options, abortSignal }),
+    docker.createContainer({ ...options, name: `codebox-${spec.deployment}-parent-${name}`, abortSignal }),
   );
   const end = () =>
     daemon
