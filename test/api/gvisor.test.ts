@@ -30,6 +30,6 @@ test.runIf(isOffered)('with gVisor a box over its memory is lost with that cause
 
 let gateway: RunningGateway;
 beforeAll(async () => {
-  if (isOffered) gateway = await startGateway('docker', { CODEBOX_RUNTIME: 'runsc' });
+  if (isOffered) gateway = await startGateway('docker', { CODEBOX_RUNTIME: 'runsc', CODEBOX_SHARED_PARENT: '0' });
 });
 afterAll(() => gateway?.dispose());

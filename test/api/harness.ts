@@ -131,6 +131,8 @@ const serve = async (
       CODEBOX_PORT: String(port),
       CODEBOX_DRIVER: driver,
       CODEBOX_LOG_LEVEL: 'warn',
+      // Boxes of Docker cost a third with it, and gateways in other suites do without.
+      CODEBOX_SHARED_PARENT: '1',
       ...settings,
       CODEBOX_TEMPLATES: templates,
     };

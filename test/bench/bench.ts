@@ -101,7 +101,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('throughput', () => measureThroughput(own));
   await add('readers', () => measureReaders(own));
   await add('density', () => measureDensity([...docker, ...local]));
-  if (hasLocal) await add('forked-boxes', () => measureForkedBoxes(8, 100));
+  await add('forked-boxes', () => measureForkedBoxes([...docker, ...local], 8, 100));
   await add('creates', () => measureCreates(own, 100));
   await add('cold-start', () => measureColdStart(targets(options), 10));
   if (image) await addTogether(peerRows, () => measureBesidePeers([...docker, ...local], image, add));
@@ -133,7 +133,15 @@ const measureInOneGateway = async (own: GatewayOptions, image: string | undefine
 };
 
 const targets = (options: BenchOptions): ColdTarget[] => [
-  ...(options.image ? [{ name: 'docker', gateway: { driver: 'docker', image: options.image } } as const] : []),
+  ...(options.image
+    ? [
+        { name: 'docker', gateway: { driver: 'docker', image: options.image } } as const,
+        {
+          name: 'docker, forked',
+          gateway: { driver: 'docker', image: options.image, settings: { CODEBOX_SHARED_PARENT: '1' } },
+        } as const,
+      ]
+    : []),
   ...(options.image ? options.runtimes : []).map((runtime) => ({
     name: `docker with ${runtime}`,
     gateway: { driver: 'docker', image: options.image ?? '', runtime } as const,
