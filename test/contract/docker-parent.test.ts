@@ -1,8 +1,10 @@
-import { mkdtempSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
@@ -62,6 +64,15 @@ const ask = async (parent: ContainerInspectInfo, request: Record<string, unknown
   connection.write(`${JSON.stringify(request)}\n`);
   return (await connection.toArray()).join('');
 };
+
+/** Creates an instance with a driver of its own, and then waits. */
+const script = (spec: Record<string, unknown>) => `
+import { createDockerDriver } from ${JSON.stringify(resolve('services/gateway/drivers/docker/driver.ts'))};
+const driver = await createDockerDriver(${JSON.stringify({ dataDir, deployment, sharedParent: true })});
+await driver.create(${JSON.stringify(spec)}, AbortSignal.timeout(60_000));
+console.log('created');
+setInterval(() => {}, 1000);
+`;
 
 if (hasDriver('docker') && runtimes.includes('runc')) {
   const driver = await createDockerDriver({
@@ -191,6 +202,20 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
     });
   });
 
+  test('a gateway that is killed leaves no parent, and its boxes go on', async () => {
+    const [id, token] = [`killed-${process.pid}`, 'x'.repeat(40)];
+    const spec = { id, token, image, limits: { cpus: 1, memoryMb: 512, diskMb: 96, pids: 128 }, network: 'none' };
+    const gateway = spawn(process.execPath, ['--input-type=module', '-e', script(spec)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    expect(String(await once(gateway.stdout, 'data'))).toBe('created\n');
+    const before = await parents();
+    gateway.kill('SIGKILL');
+    await until(async () => (await parents()).length === before.length - 1);
+    expect(await driver.inspect(id, deadline())).toMatchObject({ state: 'running' });
+    await driver.destroy(id, deadline());
+  });
+
   describe('a fork into a container that does not succeed', () => {
     test('is replaced by a server that another container starts itself', async () => {
       await end(await create());
@@ -216,9 +241,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
       process.kill(parent.State.Pid, 'SIGKILL');
       for (const pid of processes)
         await until(async () => (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')) === '');
-      await until(
-        async () => (await parents()).length === 0 && (await readdir(join(dataDir, 'run-parents'))).length === 0,
-      );
+      await until(async () => (await parents()).length === 0 && !existsSync(folderOf(parent)));
       connection.destroy();
     });
   });
