@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from jupyter_client.jsonutil import json_default
 from jupyter_client.session import json_packer
 
 from codebox_server.bounds import ERROR_FIELD_BYTES, RICH_BYTES, TRACEBACK_BYTES
 
+# As in `json_packer`, which creates one for each part of each message.
+_encoder = json.JSONEncoder(default=json_default, ensure_ascii=False, allow_nan=False)
+# The header of the last request and its encoding: all messages of a run contain it.
+_request: tuple[Any, bytes] = (None, b"")
+
 
 def pack(message: Any) -> bytes:
-    """Encode a message as UTF-8 JSON. Lone surrogates become U+FFFD, and data beyond the limits becomes a note."""
-    if isinstance(message, dict):
-        if isinstance(message.get("data"), dict):
-            message = _without_huge_data(message)
-        elif "traceback" in message:
-            message = _without_huge_error(message)
+    """Encode a part of a message as UTF-8 JSON. Lone surrogates become U+FFFD, and data beyond the limits becomes a
+    note.
+    """
+    global _request
+    if not isinstance(message, dict):
+        return _encode(message)
+    if not message:
+        return b"{}"
+    known, encoded = _request
+    if message is known:
+        return encoded
+    if isinstance(message.get("data"), dict):
+        return _encode(_without_huge_data(message))
+    if "traceback" in message:
+        return _encode(_without_huge_error(message))
+    encoded = _encode(message)
+    if message.get("msg_type") == "execute_request":
+        _request = (message, encoded)
+    return encoded
+
+
+def _encode(message: Any) -> bytes:
+    try:
+        return _encoder.encode(message).encode("utf-8", "surrogateescape")
+    except (TypeError, ValueError):
+        pass
     try:
         return json_packer(message)
     except UnicodeEncodeError:

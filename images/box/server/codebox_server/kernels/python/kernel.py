@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
-from ipykernel import ipkernel
+from ipykernel import ipkernel, kernelbase
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
@@ -25,6 +26,15 @@ from codebox_server.kernels.python.inspection import inspect
 from codebox_server.kernels.python.saving import check, load, save
 from codebox_server.kernels.replies import RepliesMixin
 from codebox_server.kernels.variables import SAVED, VariablesMixin, page_of
+
+
+@lru_cache(4)
+def _accepted(method: Callable[..., Any], names: tuple[str, ...]) -> dict[str, bool]:
+    return kernelbase._accepts_parameters(method, list(names))
+
+
+# ipykernel examines the signature of the same method for each cell.
+ipkernel._accepts_parameters = lambda method, names: _accepted(method, tuple(names))  # type: ignore[attr-defined]
 
 
 class _NoSubshells:
