@@ -14,6 +14,7 @@ from jupyter_client.session import Session
 
 from codebox_server.bounds import DRAIN_MESSAGES, KERNEL_MESSAGE_BYTES
 from codebox_server.jupyter.message import ClientMessage, Message, parse
+from codebox_server.kernels.sending import has_messages, send_now
 
 _RECONNECT_MS = 5
 _RECEIVE_QUEUE = 32
@@ -144,16 +145,16 @@ class KernelChannel:
             return
         socket = self._sockets[name]
         # The queue of a kernel that does not read is full: the escalation of the run deals with such a kernel.
-        with contextlib.suppress(zmq.Again):
-            socket.send_multipart(self._session.serialize(message), zmq.NOBLOCK)
+        send_now(socket, self._session.serialize(message), copy=True)
         # The descriptor is edge-triggered, and sending may have consumed the edge of a received message.
-        self._loop.call_soon(self._drain, name)
+        if has_messages(socket):
+            self._loop.call_soon(self._drain, name)
 
     def _drain(self, name: str) -> None:
         listener = self._listeners[name]
         for _ in range(DRAIN_MESSAGES):
             # Checked first: an exception for "no message" costs more than this check.
-            if self.closed or not int(self._sockets[name].getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            if self.closed or not has_messages(self._sockets[name]):
                 return
             frames = self._sockets[name].recv_multipart(zmq.NOBLOCK)
             message = parse(frames)

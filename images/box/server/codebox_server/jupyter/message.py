@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _DELIMITER = b"<IDS|MSG>"
 # NaN and Infinity are not JSON; a reader of our events could not parse them. There is one decoder, as creating it costs
 # more than decoding most messages.
 _decoder = json.JSONDecoder(parse_constant=lambda _: None)
+# Frames up to this size are not decoded again soon after: all messages of a run name its request, in the same bytes.
+_KNOWN_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Message(NamedTuple):
         """Return the content; empty when it is not a JSON object."""
         return _object(self.raw_content)
 
+    @property
+    def state(self) -> str:
+        """The state of the kernel that a `status` reports."""
+        raw = self.raw_content
+        return _known_state(raw) if len(raw) <= _KNOWN_BYTES else _state(raw)
+
     def metadata(self) -> dict[str, Any]:
         """Return the metadata; empty when it is not a JSON object."""
         return _object(self.raw_metadata)
@@ -55,14 +64,10 @@ def parse(frames: list[bytes]) -> Message | None:
     """
     try:
         at = frames.index(_DELIMITER) + 2
-        header, parent = _object(frames[at]), _object(frames[at + 1])
-        return Message(
-            _text(header, "msg_type"),
-            _text(parent, "msg_id"),
-            _text(parent, "msg_type"),
-            frames[at + 2],
-            frames[at + 3],
-        )
+        kind = _text(_object(frames[at]), "msg_type")
+        parent = frames[at + 1]
+        request = _known_request(parent) if len(parent) <= _KNOWN_BYTES else _request(parent)
+        return Message(kind, *request, frames[at + 2], frames[at + 3])
     except (ValueError, IndexError):
         # Not a message: code of the box can write anything to these sockets.
         return None
@@ -99,6 +104,19 @@ def dropped_bytes(content: dict[str, Any]) -> int:
     own = metadata.get("codebox") if isinstance(metadata, dict) else None
     value = own.get("droppedBytes") if isinstance(own, dict) else None
     return value if isinstance(value, int) and 0 < value < 1 << 53 else 0
+
+
+def _request(parent: bytes) -> tuple[str, str]:
+    """Return the id and the type of the request in a parent header."""
+    fields = _object(parent)
+    return _text(fields, "msg_id"), _text(fields, "msg_type")
+
+
+def _state(content: bytes) -> str:
+    return text(_object(content), "execution_state")
+
+
+_known_request, _known_state = lru_cache(16)(_request), lru_cache(16)(_state)
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from codebox_server.bounds import EXIT_AFTER_SECONDS, KERNEL_WAITS
 from codebox_server.errors import KernelFault
-from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
@@ -279,9 +278,8 @@ class LiveKernel:
     def _on_iopub(self, message: Message) -> None:
         if self._final_output is not None:
             self._final_output.mark_received(message)
-        if message.kind == "status" and message.parent_kind == "execute_request":
-            state = wire.text(message.content(), "execution_state")
-            if state in ("busy", "idle"):
-                self._jupyter.execution_state = state
-                self.touch()
+        is_of_run = message.kind == "status" and message.parent_kind == "execute_request"
+        if is_of_run and message.state in ("busy", "idle"):
+            self._jupyter.execution_state = message.state
+            self.touch()
         self._on_message("iopub", message)

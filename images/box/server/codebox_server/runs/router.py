@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from codebox_server.bounds import IDLE_GRACE_SECONDS, ORIGINS_KNOWN
-from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
 from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.runs.execution import Execution
@@ -91,7 +90,7 @@ class MessageRouter:
             take_output(execution, message)
 
     def _on_status(self, message: Message, execution: Execution | None) -> None:
-        idle = wire.text(message.content(), "execution_state") == "idle"
+        idle = message.state == "idle"
         if execution is not None and idle:
             execution.idle = True
             self._check_ends(execution)
