@@ -256,12 +256,13 @@ class Command:
         try:
             events = await self._probe.events(counts, started, self.stop == "cpu_limit", death.signal is not None)
             done: dict[str, Any] = self._verdict(death, events)
+            of_started, left = started.account()
             done |= {
                 "exitCode": death.exit_code,
                 "signal": death.signal,
                 "durationMs": round(duration, 3),
-                "cpuMs": round((death.cpu_ms or 0) + started.cpu_ms()),
-                "processes": started.left(),
+                "cpuMs": round((death.cpu_ms or 0) + of_started),
+                "processes": left,
                 "files": difference(files, await self._probe.scan()),
             }
         finally:

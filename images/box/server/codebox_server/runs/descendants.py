@@ -52,7 +52,25 @@ class Descendants:
 
     def cpu_ms(self) -> float:
         """Return CPU time of living processes, and of those that ended without a parent that waited for them."""
-        living = {(one.pid, one.start): one for one in self._look()}
+        return self._used_ms(self._look())
+
+    def account(self) -> tuple[float, list[dict[str, Any]]]:
+        """Return `cpu_ms`, and the running processes, largest first, as the `processes` of a `done` event."""
+        found = self._look()
+        left = [one for one in found if self._runs(one) and (one.pid, one.start) not in self._killed]
+        left.sort(key=lambda one: -one.memory_bytes)
+        return self._used_ms(found), [
+            {
+                "pid": one.pid,
+                "command": command_of(one.pid),
+                "ageMs": age_ms(one.start),
+                "memoryBytes": one.memory_bytes,
+            }
+            for one in left[:PROCESSES_REPORTED]
+        ]
+
+    def _used_ms(self, found: list[Entry]) -> float:
+        living = {(one.pid, one.start): one for one in found}
         family = {pid for pid, _ in self._seen} | {self.root}
         for identity, last in self._seen.items():
             # A parent that waited for it includes its time in that of its children.
@@ -60,20 +78,6 @@ class Descendants:
                 self._gone_ms += last.cpu_ms
         self._seen = living
         return self._gone_ms + sum(one.cpu_ms for one in living.values())
-
-    def left(self) -> list[dict[str, Any]]:
-        """Return the running processes, largest first, as the `processes` of a `done` event."""
-        alive = [one for one in self.running() if (one.pid, one.start) not in self._killed]
-        alive.sort(key=lambda one: -one.memory_bytes)
-        return [
-            {
-                "pid": one.pid,
-                "command": command_of(one.pid),
-                "ageMs": age_ms(one.start),
-                "memoryBytes": one.memory_bytes,
-            }
-            for one in alive[:PROCESSES_REPORTED]
-        ]
 
     def kill(self) -> bool:
         """Kill them all; return whether there were any. They may take a moment to disappear."""
@@ -88,7 +92,10 @@ class Descendants:
 
     def running(self) -> list[Entry]:
         """Return the running processes, without the shell or interpreter that holds the variables of the context."""
-        return [one for one in self._look() if not one.ended and not (self._wrapped and one.parent == self.root)]
+        return [one for one in self._look() if self._runs(one)]
+
+    def _runs(self, one: Entry) -> bool:
+        return not one.ended and not (self._wrapped and one.parent == self.root)
 
     def _look(self) -> list[Entry]:
         fresh = all_pids() - self._before

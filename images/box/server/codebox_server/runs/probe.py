@@ -128,10 +128,11 @@ class Probe:
             cpu, peak = cpu_ms(before.pids) - before.cpu_ms, peak_bytes(before.pids)
         else:
             cpu, peak = (death.cpu_ms or 0.0) - before.cpu_ms, death.peak_bytes
+        of_started, left = started.account()
         return {
-            "cpuMs": max(0, round(cpu + started.cpu_ms())),
+            "cpuMs": max(0, round(cpu + of_started)),
             "peakMemoryBytes": peak,
-            "processes": started.left(),
+            "processes": left,
             "files": difference(before.files, await self.scan()),
         }
 
