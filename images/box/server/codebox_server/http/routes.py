@@ -29,7 +29,13 @@ _ID = r"([^/]+)"
 
 def routes(box: Box) -> list[URLSpec]:
     """Return URL rules with their handlers; they precede Jupyter's own."""
+    # They are tried one after the other: the most frequent one is first.
     paths: list[tuple[str, type[RequestHandler]]] = [
+        (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
+        (r"/codebox/executions", executions.ExecutionsHandler),
+        (rf"/codebox/executions/{_ID}/events", executions.ExecutionEventsHandler),
+        (rf"/codebox/executions/{_ID}/input", executions.ExecutionInputHandler),
+        (rf"/codebox/executions/{_ID}/interrupt", executions.ExecutionInterruptHandler),
         (r"/codebox/health", system.HealthHandler),
         (r"/codebox/contents", system.ContentsHandler),
         (r"/codebox/warm", system.WarmHandler),
@@ -42,11 +48,6 @@ def routes(box: Box) -> list[URLSpec]:
         (rf"/codebox/contexts/{_ID}/restart", contexts.ContextRestartHandler),
         (rf"/codebox/contexts/{_ID}/variables", contexts.VariablesHandler),
         (r"/codebox/variables", variables.SavedVariablesHandler),
-        (r"/codebox/executions", executions.ExecutionsHandler),
-        (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
-        (rf"/codebox/executions/{_ID}/events", executions.ExecutionEventsHandler),
-        (rf"/codebox/executions/{_ID}/input", executions.ExecutionInputHandler),
-        (rf"/codebox/executions/{_ID}/interrupt", executions.ExecutionInterruptHandler),
         (r"/codebox/commands", commands.CommandsHandler),
         (rf"/codebox/commands/{_ID}", commands.CommandHandler),
         (rf"/codebox/commands/{_ID}/events", commands.CommandEventsHandler),
