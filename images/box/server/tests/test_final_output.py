@@ -1,4 +1,4 @@
-"""Output is complete however the process of the code ends right afterwards."""
+"""Output is complete and comes before the end of its run, however the process of the code ends right afterwards."""
 
 from __future__ import annotations
 
@@ -92,3 +92,21 @@ print("after")
 os._exit(0)
 """
     assert sorted(text(box.run(code)).split()) == ["after", "before", "child"]
+
+
+SLOW_SENDING = """
+import time
+from codebox_server.kernels.outstream import BoxOutStream
+stock = BoxOutStream._send
+def slow(self, *values):
+    time.sleep(0.2)
+    stock(self, *values)
+BoxOutStream._send = slow
+"""
+
+
+def test_output_that_a_timer_is_sending_comes_before_the_end_of_its_run(fresh_box: Box) -> None:
+    fresh_box.run(SLOW_SENDING)
+    # Long enough for the timer to begin, too short for it to end.
+    runs = [fresh_box.run("print('output'); time.sleep(0.1)") for _ in range(3)]
+    assert [text(events) for events in runs] == ["output\n"] * 3

@@ -49,6 +49,8 @@ class _Buffer:
         self.segments: list[_Segment] = []
         self.size = 0
         self.scheduled = False
+        # Whether what was taken last is still being sent.
+        self.sending = False
         self.pid = os.getpid()
         self.recorder: OutputRecorder | None = None
 
@@ -68,8 +70,9 @@ class _Buffer:
             self.size += len(text)
 
     def take(self) -> list[_Segment]:
-        """Empty the buffer and return its contents."""
+        """Empty the buffer and return its contents. `sending` is set before it looks empty."""
         with self.lock:
+            self.sending = True
             segments, self.segments, self.size, self.scheduled = self.segments, [], 0, False
         return segments
 
@@ -134,7 +137,7 @@ class BoxOutStream(OutStream):
             self._flush()
             return
         self._drain()
-        if _buffer.segments or _buffer.scheduled:
+        if _buffer.segments or _buffer.scheduled or _buffer.sending:
             super().flush()
 
     def _store(self, text: str) -> None:
@@ -157,12 +160,15 @@ class BoxOutStream(OutStream):
 
     def _flush(self) -> None:
         """Send everything; called in the sending thread, or in a child without one."""
-        for segment in _buffer.take():
-            text = "".join(segment.texts)
-            for start in range(0, len(text), _PART):
-                rest = max(0, len(text) - start - _PART)
-                metadata = _metadata(segment.until - rest) if segment.until else {}
-                segment.stream._send(segment.parent, text[start : start + _PART], metadata)
+        try:
+            for segment in _buffer.take():
+                text = "".join(segment.texts)
+                for start in range(0, len(text), _PART):
+                    rest = max(0, len(text) - start - _PART)
+                    metadata = _metadata(segment.until - rest) if segment.until else {}
+                    segment.stream._send(segment.parent, text[start : start + _PART], metadata)
+        finally:
+            _buffer.sending = False
 
     def _send(self, parent: dict[str, Any], text: str, metadata: dict[str, Any]) -> None:
         self.session.pid = os.getpid()
