@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from jupyter_events import EventLogger
 from jupyter_server.auth.identity import IdentityProvider
 from jupyter_server.serverapp import ServerApp
+from traitlets import default
 from traitlets.config import Config
 
 from codebox_server.bounds import CLOSE_SECONDS
@@ -42,6 +44,9 @@ class BoxServerApp(ServerApp):
 
     # Only the services that clients need for kernels and files: others cost start-up time and widen the attack surface.
     default_services = ("api", "config", "contents", "kernels", "kernelspecs", "sessions")  # type: ignore[assignment]
+    # What it was made with, and the arguments of our handlers, which are complete before the first request.
+    made_with: Config
+    arguments: dict[str, Any]
 
     def write_server_info_file(self) -> None:
         """Do nothing: nobody looks for this server by file."""
@@ -61,6 +66,36 @@ class BoxServerApp(ServerApp):
 
     def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
         """Do nothing: code of the box must not configure the server by a file in its home."""
+
+    @default("cookie_secret")
+    def _default_cookie_secret(self) -> bytes:
+        # There are no logins, so nothing needs to outlive this process in a file.
+        return os.urandom(32)
+
+    def init_ioloop(self) -> None:
+        """Do nothing: see `begin`."""
+
+    def init_logging(self) -> None:
+        """Do nothing: see `begin`."""
+
+    def init_resources(self) -> None:
+        """Do nothing: see `begin`."""
+
+    def init_signal(self) -> None:
+        """Do nothing: see `begin`."""
+
+    def begin(self) -> None:
+        """Do the part of the initialization that changes this process or belongs to it alone.
+
+        Everything else may have been done in a process that this one was forked from.
+        """
+        super().init_ioloop()
+        super().init_logging()
+        super().init_resources()
+        super().init_signal()
+        self.web_app.settings["cookie_secret"] = os.urandom(32)
+        self.web_app.settings["started"] = datetime.datetime.now(datetime.UTC)
+        self.init_httpserver()
 
     async def cleanup_kernels(self) -> None:
         """Cut the streams first: the runs are lost with the box. Otherwise they would report that their context was
@@ -92,7 +127,7 @@ def _config(settings: Settings) -> Config:
     server.terminado_settings = {"shell_command": ["bash"]}
     server.websocket_compression_options = None
     # A request log would contain text chosen by code of the box or by a caller.
-    server.tornado_settings = {"log_function": lambda _handler: None}
+    server.tornado_settings = {"log_function": _log_nothing}
     # Messages must not accumulate in a box while nobody is connected.
     config.MappingKernelManager.buffer_offline_messages = False
     config.MappingKernelManager.default_kernel_name = "python"
@@ -102,16 +137,36 @@ def _config(settings: Settings) -> Config:
     return config
 
 
-def create_app(settings: Settings, token: str, forks: ReadyForkServer | None = None) -> BoxServerApp:
-    """Build an application that listens once its event loop runs (`start`). Every request has to carry the token."""
+def _log_nothing(_handler: Any) -> None:
+    return
+
+
+def make_app(settings: Settings) -> BoxServerApp:
+    """Build what is equal in all boxes with such settings. It opens no file and knows no secret."""
     app = BoxServerApp(config=_config(settings))
+    app.made_with = _config(settings)
+    # Not empty: tornado would replace it.
+    app.arguments = {"box": None}
     app.no_browser_open_file = True
     app.record_http_request_metrics = False
-    app.initialize(argv=[], find_extensions=False)
+    app.initialize(argv=[], find_extensions=False, new_httpserver=False)
+    router = app.web_app.wildcard_router
+    router.rules[:0] = [router.process_rule(rule) for rule in routes(app.arguments)]
+    return app
+
+
+def create_app(
+    settings: Settings, token: str, forks: ReadyForkServer | None = None, made: BoxServerApp | None = None
+) -> BoxServerApp:
+    """Complete an application, which listens once its event loop runs (`start`). Every request has to carry the token.
+
+    `made` is one that `make_app` has built, in this process or before it was forked.
+    """
+    app = made if made is not None and made.made_with == _config(settings) else make_app(settings)
+    app.begin()
     manager: Any = app.kernel_manager
     box = create_box(settings, manager, forks)
-    app.web_app.settings["codebox"] = box
-    app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
+    app.web_app.settings["codebox"] = app.arguments["box"] = box
     # In front of every route, including those of extensions.
     router = app.web_app.default_router
     router.rules.insert(0, router.process_rule(gate(token)))

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 def serve(
     extend: Callable[[BoxServerApp], None] = lambda _app: None,
     forks: ReadyForkServer | None = None,
+    made: BoxServerApp | None = None,
     token: Callable[[MutableMapping[str, str]], str] = take_token,
 ) -> None:
     """Read the environment, create the folders, serve. Raises SystemExit at the end.
 
     `extend` may add to the application before it starts; `forks` is a fork server that the box may use, and without one
-    this process forks its own, if it may. `token` takes the token out of the environment.
+    this process forks its own, if it may. `made`: see `create_app`. `token` takes the token out of the environment.
     """
     settings = read_settings(os.environ)
     prepare(settings)
@@ -44,7 +45,7 @@ def serve(
     # Imported late: Jupyter reads its folders from the environment on import.
     from codebox_server.app import create_app
 
-    app = create_app(settings, secret, forks)
+    app = create_app(settings, secret, forks, made)
     extend(app)
     # No code runs in the box before the event loop does.
     if isolated is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tornado.routing import URLSpec
 from tornado.web import RequestHandler
 
-from codebox_server.box import Box
 from codebox_server.http import (
     checkpoint,
     commands,
@@ -27,8 +28,8 @@ from codebox_server.http import (
 _ID = r"([^/]+)"
 
 
-def routes(box: Box) -> list[URLSpec]:
-    """Return URL rules with their handlers; they precede Jupyter's own."""
+def routes(arguments: dict[str, Any]) -> list[URLSpec]:
+    """Return URL rules with their handlers; they precede Jupyter's own. The handlers get the arguments: `box`."""
     # They are tried one after the other: the most frequent one is first.
     paths: list[tuple[str, type[RequestHandler]]] = [
         (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
@@ -65,4 +66,4 @@ def routes(box: Box) -> list[URLSpec]:
         (r"/codebox/files/(.*)", files.FilesHandler),
         (r"/codebox/tunnel/(\d{1,5})", tunnel.TunnelHandler),
     ]
-    return [URLSpec(path + "$", handler, {"box": box}) for path, handler in paths]
+    return [URLSpec(path + "$", handler, arguments) for path, handler in paths]

@@ -69,6 +69,9 @@ class BoxKernelManager(ServerKernelManager):
     def _default_autorestart(self) -> bool:
         return False
 
+    def emit(self, schema_id: str, data: dict[str, Any]) -> None:
+        """Do nothing: nobody listens, and reading the schemas takes long."""
+
     @observe("kernel_name")
     def _kernel_name_changed(self, change: Any) -> None:
         # The stock observer renames "python" to "python3"; here the name of a kernel is its language.

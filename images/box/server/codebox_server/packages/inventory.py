@@ -43,7 +43,8 @@ class Inventory:
 
     def shadows(self) -> bool:
         """Whether this box has installed packages that a kernel with its libraries loaded would not use."""
-        return bool(unused(self.image(), self.user("pip")))
+        installed = self.user("pip")
+        return bool(installed and unused(self.image(), installed))
 
     def items(self, manager: str) -> list[dict[str, str]]:
         """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the user takes

@@ -8,11 +8,15 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from codebox_server.forks import preload
 from codebox_server.forks.wire import startup_variables
 from codebox_server.settings import prepare, read_settings
 from codebox_server.unwanted import ignore_unwanted
+
+if TYPE_CHECKING:
+    from codebox_server.app import BoxServerApp
 
 # What Jupyter Server imports only when its application is made.
 _SERVER = (
@@ -33,11 +37,13 @@ _SERVER = (
 @dataclass(frozen=True)
 class Loaded:
     """`startup` are the variables that counted for the kernels' libraries. `server` are the modules of the server
-    alone: a kernel must find its own files first where they have the same name.
+    alone: a kernel must find its own files first where they have the same name. `app` is the application that the
+    server of a box completes.
     """
 
     startup: dict[str, str]
     server: dict[str, ModuleType]
+    app: BoxServerApp
 
     def restore(self) -> None:
         """Make the modules of the server importable in this process."""
@@ -47,7 +53,8 @@ class Loaded:
 def load() -> Loaded:
     """Load everything. The paths in the environment have to be those that boxes have."""
     # Jupyter and matplotlib read their folders on import. No box has this id.
-    prepare(read_settings({**os.environ, "CODEBOX_INSTANCE": "parent"}))
+    settings = read_settings({**os.environ, "CODEBOX_INSTANCE": "parent"})
+    prepare(settings)
     startup = startup_variables(dict(os.environ))
     preload.load_kernel()
     for step in preload.steps():
@@ -56,11 +63,14 @@ def load() -> Loaded:
     ignore_unwanted()
     for name in _SERVER:
         importlib.import_module(name)
+    from codebox_server.app import make_app
+
+    app = make_app(settings)
     server = {name: sys.modules[name] for name in _server_alone(set(sys.modules) - kernel)}
     for name in server:
         del sys.modules[name]
     preload.settle()
-    return Loaded(startup, server)
+    return Loaded(startup, server, app)
 
 
 def _server_alone(names: set[str]) -> list[str]:

@@ -84,7 +84,7 @@ def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, 
     leaving.report_to(end)
     gc.enable()
     try:
-        serve(forks=forks)
+        serve(forks=forks, made=loaded.app)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
         if isinstance(error.code, str):
