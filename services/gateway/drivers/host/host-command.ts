@@ -30,20 +30,20 @@ export const runHostCommand = async (argv: readonly string[], options: HostComma
   return new Promise((done, failed) => {
     const child = spawn(file, args, {
       env: options.env ?? minimalEnvironment,
-      stdio: ['pipe', 'pipe', 'pipe'],
+      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       signal,
       killSignal: 'SIGKILL',
     });
     const output = { out: '', err: '' };
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       if (output.out.length < maxOutputBytes) output.out += text;
     });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       if (output.err.length < maxOutputBytes) output.err += text;
     });
     // A program that ends without reading its input breaks the pipe; only its exit code matters.
-    child.stdin.on('error', () => {});
-    child.stdin.end(options.input ?? '');
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(options.input);
     child.once('error', (cause) => failed(fail(cause)));
     child.once('close', (code, killedBy) => {
       if (code === 0) return done(output.out);

@@ -48,9 +48,10 @@ export const launch = async (folders: InstanceFolders, spec: LaunchSpec, signal:
   const log = await open(spec.logFile, 'ax', 0o600);
   try {
     const { ended, holder } = await startDetached(argv, log.fd, spec);
+    // bubblewrap writes its status before it lets the command run, so nothing is left to wait for after this.
+    if (holder !== undefined) await nextLine(holder, signal).catch(() => notStarted(folders, spec, signal));
     const init = await waitUntilStarted(folders, spec, ended, signal);
     if (spec.fork === undefined || holder === undefined || init === undefined) return;
-    await nextLine(holder, signal).catch(() => notStarted(folders, spec, signal));
     const serve = await spec.fork(init);
     holder.end(serve === undefined ? 'own\n' : 'forked\n');
     serve?.();
