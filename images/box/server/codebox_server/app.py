@@ -72,6 +72,12 @@ class BoxServerApp(ServerApp):
         # There are no logins, so nothing needs to outlive this process in a file.
         return os.urandom(32)
 
+    def get_default_logging_config(self) -> Any:
+        """As in stock traitlets, but what is below the level is not even recorded: there, a handler drops it."""
+        config = super().get_default_logging_config()
+        config["loggers"][type(self).__name__]["level"] = self.log_level
+        return config
+
     def init_ioloop(self) -> None:
         """Do nothing: see `begin`."""
 

@@ -63,8 +63,16 @@ def load_kernel() -> None:
         importlib.import_module(name)
     # What these make at their first use would otherwise be made in each kernel.
     sysconfig.get_config_vars()
+    _load_theme()
     ssl.RAND_bytes(1)
     mimetypes.init()
+
+
+def _load_theme() -> None:
+    from IPython.utils.PyColorize import theme_table
+
+    # The table reads a theme when it is used first; this is the one of kernels.
+    _ = theme_table["neutral"]
 
 
 def settle() -> None:

@@ -89,6 +89,12 @@ class BoxKernelApp(IPKernelApp):
     def parse_command_line(self, argv: Any = None) -> None:
         """Do nothing: there are no arguments, and creating a parser for them takes longer than a fork."""
 
+    def get_default_logging_config(self) -> Any:
+        """As in stock traitlets, but what is below the level is not even recorded: there, a handler drops it."""
+        config = super().get_default_logging_config()
+        config["loggers"][type(self).__name__]["level"] = self.log_level
+        return config
+
     def init_iopub(self, context: Any) -> None:
         """As in stock ipykernel, but over ipc, and blocking instead of dropping when the reader is behind."""
         self.iopub_socket = context.socket(zmq.XPUB)
