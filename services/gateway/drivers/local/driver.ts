@@ -295,6 +295,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       filter: parts.environment.filter,
       joinFiles,
       logFile: folder.log,
+      socket: `${folder.run}/box.sock`,
       ownMounts: root,
       ...(fork && { fork }),
       onEnd: () => {

@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
 import { nextLine } from '../../parent/line.ts';
 import type { InstanceFolders } from './instance-folder.ts';
 import { type ProcessIdentity, parseStat } from './processes.ts';
 
+const [listenLooks, listenPauseMs] = [40, 5];
 const script = fileURLToPath(new URL('launch.sh', import.meta.url));
 
 export interface LaunchSpec {
@@ -22,6 +25,8 @@ export interface LaunchSpec {
   joinFiles: readonly string[];
   /** The file for the output of the sandbox. */
   logFile: string;
+  /** The socket that a box server creates. */
+  socket: string;
   /** Whether the sandbox gets a mount namespace of its own, which root needs for the disk. */
   ownMounts: boolean;
   /** Called when the sandbox has ended, if this process still runs. */
@@ -54,10 +59,17 @@ export const launch = async (folders: InstanceFolders, spec: LaunchSpec, signal:
     if (spec.fork === undefined || holder === undefined || init === undefined) return;
     const serve = await spec.fork(init);
     holder.end(serve === undefined ? 'own\n' : 'forked\n');
-    serve?.();
+    if (serve === undefined) return;
+    serve();
+    await untilListening(spec.socket);
   } finally {
     await log.close();
   }
+};
+
+/** A forked server listens after some 20 ms. A look for its socket costs a fraction of a request that finds none. */
+const untilListening = async (socket: string): Promise<void> => {
+  for (let left = listenLooks; left > 0 && !existsSync(socket); left--) await sleep(listenPauseMs);
 };
 
 /** A started process. */
