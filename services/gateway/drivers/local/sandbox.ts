@@ -119,8 +119,8 @@ export const sandboxCommand = (uid: number | undefined): string[] => [
 ];
 
 /**
- * Waits in the sandbox for a box server that is forked into it, and then for its end: descriptor 7 leads to the gateway, and the server, which
- * has opened the pipe 6 before, writes its exit code there. Otherwise this becomes the command in its arguments, which starts a server.
+ * Waits in the sandbox for a box server that is forked into it, and then for its end: descriptor 7 leads to the gateway, and the server
+ * writes its exit code to the pipe 6. Otherwise this becomes the command in its arguments, which starts a server.
  */
 const holder = `
 echo up >&7
@@ -128,7 +128,8 @@ read -r how <&7 || exit 1
 exec 7>&-
 [ "$how" = forked ] || exec "$@" 6<&-
 unset CODEBOX_TOKEN
-exec /usr/bin/setpriv --bounding-set=-all --inh-caps=-all /bin/sh -c 'read -r code <&6; exit "\${code:-137}"'
+exec /usr/bin/setpriv --bounding-set=-all --inh-caps=-all /bin/sh -c \
+  'exec 6< /proc/self/fd/6; read -r code <&6; exit "\${code:-137}"'
 `;
 
 /** Returns the command for a sandbox that may get a forked box server. */

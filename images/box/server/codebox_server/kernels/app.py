@@ -144,8 +144,6 @@ def _config(language: str) -> Config:
     config.HistoryManager.enabled = False
     config.Session.packer = "codebox_server.kernels.packing.pack"
     config.IPCompleter.use_jedi = False
-    # Otherwise each debug message is formatted before its handler drops it.
-    config.IPKernelApp.logging_config = {"loggers": {"BoxKernelApp": {"level": "WARNING"}}}
     # ipykernel pauses after each run so that its output is sent first; here output is sent in order anyway.
     config.Kernel._execute_sleep = 0.0
     return config

@@ -2,7 +2,7 @@
 # Starts the sandbox of one box: joins its control groups, mounts its disk in its own mount namespace, and replaces itself by bubblewrap.
 # Arguments: the folder of the instance, the compiled seccomp filter, tasks files of control groups, --, and the command. The command
 # uses the descriptors 3 (seccomp filter), 4 (status) and 5 (options of bubblewrap, separated by NUL); a sandbox that may get a forked
-# server also 6 (the end of a pipe that is read) and 7 (from the gateway).
+# server also 6 (a pipe, both ends) and 7 (from the gateway).
 set -eu
 folder=$1
 filter=$2
@@ -27,9 +27,9 @@ if [ -w /proc/self/oom_score_adj ]; then
 fi
 
 if [ -e /proc/self/fd/7 ]; then
-  # An empty document is an empty pipe, which takes no other process. The server opens the other end.
-  exec 6<< END
-END
+  mkfifo -m 0600 "$folder/end"
+  exec 6<> "$folder/end"
+  rm "$folder/end"
 fi
 
 exec "$@" 3< "$filter" 4> "$folder/status" 5< "$folder/options"
