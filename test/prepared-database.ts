@@ -3,6 +3,7 @@ import { appendFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import pg from 'pg';
 import { openStore } from '../services/gateway/store/store.ts';
 import { startEmbeddedPostgres } from '../services/postgres/embedded.ts';
 
@@ -22,9 +23,22 @@ export const setup = async (): Promise<void> => {
   const postgres = await startEmbeddedPostgres(folder);
   const store = await openStore(postgres.url, () => {});
   await store.close();
+  await dropTemplates(postgres.url);
   await postgres.stop();
   // `fsync` matters only in a crash of the whole machine, and each commit would wait for a disk that tests keep busy.
   await appendFile(join(folder, 'data/postgresql.auto.conf'), 'fsync = off\n');
+};
+
+/**
+ * They are half of the files of a data folder, and no gateway creates a database. Copies are made and removed all the time, and ext4 looks
+ * at each file that it removed in the last minutes before it creates another: without them a copy takes a fifth of the CPU time.
+ */
+const dropTemplates = async (url: string): Promise<void> => {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query('update pg_database set datistemplate = false');
+  for (const name of ['template0', 'template1']) await client.query(`drop database ${name}`);
+  await client.end();
 };
 
 /** After all files: removes the database. */

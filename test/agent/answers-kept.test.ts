@@ -60,23 +60,20 @@ test('an answer that ends during a database outage is stored, and its chat conti
   model.script({ text: 'I was made meanwhile.', after });
   const answer = post(id, 'go').catch(() => {});
   await eventually(async () => model.requestCount() > 0 || undefined);
-  const url = await databaseUrl(agent.gateway.dataDir);
-  const [own, other] = [url, Object.assign(new URL(url), { pathname: '/template1' }).href].map(
-    (connectionString) => new pg.Client({ connectionString }),
-  );
-  await own?.connect();
-  await other?.connect();
-  await other?.query('alter database postgres with allow_connections false');
+  const database = new pg.Client({ connectionString: await databaseUrl(agent.gateway.dataDir) });
+  await database.connect();
+  const permit = (isOpen: boolean) => database.query('update pg_database set datallowconn = $1', [isOpen]);
+  await permit(false);
   const living = "from pg_stat_activity where datname = 'postgres' and pid <> pg_backend_pid()";
-  await own?.query(`select pg_terminate_backend(pid) ${living}`);
+  await database.query(`select pg_terminate_backend(pid) ${living}`);
   // As in an outage that is longer than the lease of the answer.
-  await own?.query("update agent.messages set lease_until = now() where status = 'running'");
+  await database.query("update agent.messages set lease_until = now() where status = 'running'");
   resolve();
   // Long enough for a sweep of the agent.
   await sleep(6000);
-  expect((await own?.query(`select 1 ${living}`))?.rowCount).toBe(0);
-  await other?.query('alter database postgres with allow_connections true');
-  await Promise.all([own?.end(), other?.end()]);
+  expect((await database.query(`select 1 ${living}`)).rowCount).toBe(0);
+  await permit(true);
+  await database.end();
   await answer;
   const last = await eventually(async () => {
     const read = await lastOf(id).catch(() => undefined);
