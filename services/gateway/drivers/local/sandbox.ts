@@ -206,6 +206,8 @@ export const programs = (spec: Pick<SandboxSpec, 'etc' | 'venv' | 'server' | 'pa
   '--ro-bind',
   spec.etc,
   '/etc',
+  // Hundreds of links from commands in /usr to others there.
+  ...(existsSync('/etc/alternatives') ? ['--ro-bind', '/etc/alternatives', '/etc/alternatives'] : []),
   '--ro-bind',
   spec.venv,
   '/opt/codebox',

@@ -13,8 +13,8 @@ const files: Record<string, string> = {
   'os-release': 'NAME="CodeBox"\nID=codebox\nPRETTY_NAME="CodeBox"\n',
 };
 
-/** Files that are copied from the host: dynamically linked programs, commands with alternatives and fonts need them. */
-const copied = ['ld.so.cache', 'alternatives', 'fonts', 'mime.types', 'protocols', 'services'];
+/** Files that are copied from the host: dynamically linked programs and fonts need them. */
+const copied = ['ld.so.cache', 'fonts', 'mime.types', 'protocols', 'services'];
 
 /**
  * Creates the `/etc` of boxes below `folder` and returns its path. It is created at each start because the host's libraries change, and named
@@ -27,7 +27,7 @@ export const makeSystemFiles = async (
   nameServers: readonly string[],
 ): Promise<string> => {
   const fresh = `${folder}/new-${randomUUID()}`;
-  await mkdir(`${fresh}/ssl/certs`, { recursive: true });
+  for (const name of ['ssl/certs', 'alternatives']) await mkdir(`${fresh}/${name}`, { recursive: true });
   for (const [name, text] of Object.entries(files)) await writeFile(`${fresh}/${name}`, text);
   for (const name of copied) {
     // A host that lacks one of them does not need it.
