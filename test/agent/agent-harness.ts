@@ -65,7 +65,7 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
       if (isReady) return;
       if (child.exitCode !== null || performance.now() > deadline)
         throw new Error(`The agent did not start:\n${output}`);
-      await sleep(50);
+      await sleep(100);
     }
   };
   const kill = async (signal: NodeJS.Signals) => {

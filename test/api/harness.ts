@@ -24,6 +24,8 @@ import { startService } from '../prepared-services.ts';
 
 const project = resolve(import.meta.dirname, '../..');
 const readyDeadlineMs = 120_000;
+/** A start takes a second or more. */
+const readyPauseMs = 100;
 
 /** The drivers that the set-up could prepare, production's first; suites whose outcome depends on the boxes run on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
@@ -156,7 +158,7 @@ const serve = async (
       if (ready) return;
       if (child.exitCode !== null || performance.now() > deadline)
         throw new Error(`The gateway did not start:\n${output}`);
-      await sleep(50);
+      await sleep(readyPauseMs);
     }
   };
 
@@ -276,14 +278,18 @@ export const streamOf = (
   type: 'stdout' | 'stderr',
 ): string => (events ?? []).map((event) => (event.type === type ? String(event.text) : '')).join('');
 
+/** Each look takes CPU time on both sides, so those of a long wait are further apart: by a tenth of the time that it has taken. */
+const [shortestPauseMs, longestPauseMs] = [50, 250];
+
 /** Polls until `check` resolves with a truthy value, for at most `deadlineMs`. */
 export const eventually = async <T>(check: () => Promise<T | undefined | false>, deadlineMs = 60_000): Promise<T> => {
-  const deadline = performance.now() + deadlineMs;
+  const begunMs = performance.now();
   for (;;) {
     const found = await check();
     if (found) return found;
-    if (performance.now() > deadline) throw new Error('the condition was not met in time');
-    await sleep(50);
+    const waitedMs = performance.now() - begunMs;
+    if (waitedMs > deadlineMs) throw new Error('the condition was not met in time');
+    await sleep(Math.min(Math.max(waitedMs / 10, shortestPauseMs), longestPauseMs));
   }
 };
 
