@@ -69,15 +69,16 @@ export interface RunningGateway {
 }
 
 /**
- * Starts gateways at the same moment, as `npm start` would, on one empty data folder with one database. Disposing the first
- * stops the others too and removes their boxes and the database.
+ * Starts gateways at the same moment, as `npm start` would, on one data folder with an empty database (or the folder that `env`
+ * names). Disposing the first stops the others too and removes their boxes and the database.
  */
 export const startGateways = async (
   driver: string,
   count: number,
   env: Record<string, string> = {},
 ): Promise<RunningGateway[]> => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
+  const dataDir = env.CODEBOX_DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'codebox-test-')));
+  if (!env.CODEBOX_DATA_DIR) await placeDatabase(dataDir);
   const [first, ...others] = await Promise.all(Array.from({ length: count }, () => serve(driver, env, dataDir)));
   if (first === undefined) throw new Error('no gateway was requested');
   const dispose = async () => {

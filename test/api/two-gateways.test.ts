@@ -1,3 +1,6 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -22,7 +25,8 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   let box: Box;
   beforeAll(async () => {
     // Both start at the same moment on an empty folder, so that one of them creates the database and the first key for both.
-    [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [RunningGateway, RunningGateway];
+    const env = { CODEBOX_DATA_DIR: await mkdtemp(join(tmpdir(), 'codebox-test-')), CODEBOX_SWEEP_SECONDS: '1' };
+    [a, b] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
     box = await a.createBox();
   });
   afterAll(() => a?.dispose());

@@ -12,6 +12,7 @@ import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';
+import { placeDatabase } from '../prepared-database.ts';
 
 const stack = new AsyncDisposableStack();
 afterAll(() => stack.disposeAsync());
@@ -23,6 +24,7 @@ const startStuck = async (
 ) => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-stuck-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
+  await placeDatabase(folder);
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   stack.defer(postgres.stop);
   const { driver } = createStandIns(folder, () => 0);

@@ -10,6 +10,7 @@ import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import { placeDatabase } from '../prepared-database.ts';
 import { randomOf, seedOf } from './random.ts';
 import { createStandIns } from './stand-in.ts';
 
@@ -33,6 +34,7 @@ let seenBy: ReturnType<typeof createStandIns>['seenBy'];
 beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-race-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
+  await placeDatabase(folder);
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   stack.defer(postgres.stop);
   const standIns = createStandIns(folder, () => random() * 40);

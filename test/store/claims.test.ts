@@ -9,6 +9,7 @@ import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import type { Wanted } from '../../services/gateway/store/supply/waiting.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { newId } from '../../services/postgres/id.ts';
+import { placeDatabase } from '../prepared-database.ts';
 import { newBox } from './new-box.ts';
 
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
@@ -28,7 +29,8 @@ let admin: pg.Client;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-claims-'));
-  postgres = await startEmbeddedPostgres(folder);
+  await placeDatabase(folder);
+  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   stores = [await openStore(postgres.url, () => {}), await openStore(postgres.url, () => {})];
   admin = new pg.Client(postgres.url);
   await admin.connect();

@@ -7,6 +7,7 @@ import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { refusal } from '../api/harness.ts';
+import { placeDatabase } from '../prepared-database.ts';
 
 const [tenant, site, gatewayId] = ['one', 'here', 'gw_living'];
 const limits = { cpus: 1, memoryMb: 512, diskMb: 256, pids: 100 };
@@ -19,7 +20,8 @@ let admin: pg.Pool;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
-  postgres = await startEmbeddedPostgres(folder);
+  await placeDatabase(folder);
+  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   store = await openStore(postgres.url, () => {}, gatewayId);
   admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
   await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gatewayId]);

@@ -23,6 +23,7 @@ import { createBackground } from '../../services/waiting/background.ts';
 import { createNotice } from '../../services/waiting/notice.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';
+import { placeDatabase } from '../prepared-database.ts';
 import { newBox } from './new-box.ts';
 
 const site = 'none';
@@ -39,7 +40,8 @@ let admin: pg.Pool;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-upkeep-'));
-  postgres = await startEmbeddedPostgres(folder);
+  await placeDatabase(folder);
+  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   store = await openStore(postgres.url, () => {}, gateway);
   admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
   await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gateway]);
