@@ -14,9 +14,10 @@ from jupyter_client.session import Session
 
 from codebox_server.bounds import DRAIN_MESSAGES, KERNEL_MESSAGE_BYTES
 from codebox_server.jupyter.message import ClientMessage, Message, parse
-from codebox_server.kernels.sending import has_messages, send_now
 
 _RECONNECT_MS = 5
+# A plain number: to combine the flags of pyzmq takes longer than to look.
+_POLLIN = int(zmq.POLLIN)
 _RECEIVE_QUEUE = 32
 _WELCOME_SECONDS = 1.0
 
@@ -145,16 +146,20 @@ class KernelChannel:
             return
         socket = self._sockets[name]
         # The queue of a kernel that does not read is full: the escalation of the run deals with such a kernel.
-        send_now(socket, self._session.serialize(message), copy=True)
+        with contextlib.suppress(zmq.Again):
+            socket.send_multipart(self._session.serialize(message), zmq.NOBLOCK)
         # The descriptor is edge-triggered, and sending may have consumed the edge of a received message.
-        if has_messages(socket):
+        if self._has_messages(name):
             self._loop.call_soon(self._drain, name)
+
+    def _has_messages(self, name: str) -> bool:
+        return bool(int(self._sockets[name].getsockopt(zmq.EVENTS)) & _POLLIN)
 
     def _drain(self, name: str) -> None:
         listener = self._listeners[name]
         for _ in range(DRAIN_MESSAGES):
             # Checked first: an exception for "no message" costs more than this check.
-            if self.closed or not has_messages(self._sockets[name]):
+            if self.closed or not self._has_messages(name):
                 return
             frames = self._sockets[name].recv_multipart(zmq.NOBLOCK)
             message = parse(frames)
