@@ -2,6 +2,7 @@ import { CodeBoxError } from '#contract';
 import type { Capabilities } from '../driver.ts';
 import { runHostCommand } from '../host/host-command.ts';
 import { type Cgroups, createCgroups, findCgroupHierarchy } from './groups/cgroup.ts';
+import { usr } from './sandbox.ts';
 
 /** The restrictions that the host can enforce for sandboxes. */
 export interface LocalPosture {
@@ -58,32 +59,9 @@ const unlimited = { cpus: false, memoryMb: false, pids: false } as const;
 /** Runs `true` in a sandbox with every feature of bubblewrap that boxes need; returns whether it succeeds. */
 const works = async (options: readonly string[], filter: string): Promise<boolean> => {
   const spaces = ['--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try'];
-  const files = [
-    '--ro-bind',
-    '/',
-    '/',
-    '--proc',
-    '/proc',
-    '--dev',
-    '/dev',
-    '--perms',
-    '1777',
-    '--size',
-    '65536',
-    '--tmpfs',
-  ];
-  const bwrap = [
-    'bwrap',
-    ...spaces,
-    ...options,
-    ...files,
-    '/tmp',
-    '--new-session',
-    '--seccomp',
-    '3',
-    '--',
-    '/bin/true',
-  ];
+  // Not the whole file system: mounts of other boxes in it may end meanwhile.
+  const files = [...usr(), '--proc', '/proc', '--dev', '/dev', '--perms', '1777', '--size', '65536', '--tmpfs', '/tmp'];
+  const bwrap = ['bwrap', ...spaces, ...options, ...files, '--new-session', '--seccomp', '3', '--', '/bin/true'];
   try {
     await runHostCommand(['/bin/sh', '-c', 'filter=$1; shift; exec "$@" 3< "$filter"', 'sh', filter, ...bwrap]);
     return true;

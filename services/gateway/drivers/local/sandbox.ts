@@ -194,12 +194,7 @@ const system = (spec: SandboxSpec): string[] => [
 /** Returns the options for the files of the host that all boxes have at the same paths. */
 export const programs = (spec: Pick<SandboxSpec, 'etc' | 'venv' | 'server' | 'packages'>): string[] => [
   ...parents.flatMap((path) => ['--dir', path]),
-  '--ro-bind',
-  '/usr',
-  '/usr',
-  ...['lib', 'lib32', 'lib64', 'bin', 'sbin']
-    .filter((name) => existsSync(`/usr/${name}`))
-    .flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]),
+  ...usr(),
   ...['--symlink', '/mnt/data', '/home/user'],
   // Hides the packages of the host's Python: the box has its own.
   ...(existsSync('/usr/lib/python3/dist-packages') ? [...hidden('/usr/lib/python3/dist-packages')] : []),
@@ -222,6 +217,14 @@ export const programs = (spec: Pick<SandboxSpec, 'etc' | 'venv' | 'server' | 'pa
     .filter((path) => existsSync(path))
     .flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...(existsSync('/sys/devices/system/cpu') ? ['--ro-bind', '/sys/devices/system/cpu', '/sys/devices/system/cpu'] : []),
+];
+
+/** Returns the options for the programs and libraries of the host. */
+export const usr = (): string[] => [
+  ...['--ro-bind', '/usr', '/usr'],
+  ...['lib', 'lib32', 'lib64', 'bin', 'sbin']
+    .filter((name) => existsSync(`/usr/${name}`))
+    .flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]),
 ];
 
 const hidden = (path: string): string[] => ['--size', '4096', '--tmpfs', path, '--remount-ro', path];
