@@ -145,8 +145,7 @@ const use = async ({ url, key, home }: Server, port: number, user = 'ada') => {
     const { id } = (await call('POST', '/execute', { command })).body;
     const find = async () =>
       (await call('GET', '/ports')).body.ports.find((one: { port: number }) => one.port === port);
-    await eventually(async () => (await find()) !== undefined);
-    const { pid, ...found } = await find();
+    const { pid, ...found } = await eventually(find);
     // The reference server looks for the port with each request, and misses it at times.
     const reach = async (method: string, path: string, body?: unknown) => {
       const response = await eventually(async () => {

@@ -24,8 +24,8 @@ _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 2
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION = 0x2008_0522
 _OOM_SCORE = "500"
-# The process that bubblewrap has started, which waits for the end of the box server.
-_HOLDER = 2
+# The process that bubblewrap or tini has started, which waits for the end of the box server.
+HOLDER = 2
 _HOLDER_LOG, _HOLDER_PIPE = 1, 6
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -82,7 +82,7 @@ def attach() -> int:
     Raises PermissionError when the second process of the box is not the one that waits for a forked server: code in the
     box may have chosen what its descriptors lead to.
     """
-    status = _status_of(str(_HOLDER))
+    status = _status_of(str(HOLDER))
     # The owner of its folder in /proc says less: a process of any user can make that root.
     if status["PPid"] != "1" or status["Uid"].split() != ["0"] * 4:
         raise PermissionError("the box has no process that waits for a server")
@@ -101,7 +101,7 @@ def _namespace(process: int | str, name: str) -> str:
 
 
 def _open_of_holder(descriptor: int, kind: int, flags: int) -> int:
-    path = f"/proc/{_HOLDER}/fd/{descriptor}"
+    path = f"/proc/{HOLDER}/fd/{descriptor}"
     target = os.stat(path)
     if stat.S_IFMT(target.st_mode) != kind or target.st_uid != 0:
         raise PermissionError(f"descriptor {descriptor} of the holder leads to something else")

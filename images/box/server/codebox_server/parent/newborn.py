@@ -13,7 +13,7 @@ import traceback
 from codebox_server.forks.ready import ReadyForkServer, fork_ready
 from codebox_server.forks.renewal import renew
 from codebox_server.parent import containers
-from codebox_server.parent.entry import Entry, attach, drop, join
+from codebox_server.parent.entry import HOLDER, Entry, attach, drop, join
 from codebox_server.parent.loading import Loaded
 from codebox_server.system.confinement import confine
 
@@ -81,7 +81,7 @@ def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, 
     from codebox_server.serving import serve
     from codebox_server.system import leaving
 
-    leaving.report_to(end)
+    leaving.report_to(end, HOLDER)
     gc.enable()
     try:
         serve(forks=forks, made=loaded.app)

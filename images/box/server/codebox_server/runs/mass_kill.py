@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 
+from codebox_server.system import leaving
 from codebox_server.system.process_table import Entry, all_pids, entry
 
 # How often to look for new processes, and how often to repeat everything.
@@ -51,7 +52,7 @@ def user_processes(callers: set[int]) -> list[Entry]:
     """
     me = os.getpid()
     table: Table = {}
-    above = {me, *_line(table, me)}
+    above = {me, *_line(table, me), *leaving.waiting()}
     found = []
     for pid in all_pids() - callers - above:
         one = find(table, pid)

@@ -7,12 +7,19 @@ import os
 import threading
 
 _pipe: int | None = None
+_waiting: set[int] = set()
 
 
-def report_to(pipe: int) -> None:
-    """Write the exit code to this descriptor at the end."""
+def report_to(pipe: int, waiting: int) -> None:
+    """Write the exit code to this descriptor at the end; a process of the box waits for it and then ends the box."""
     global _pipe
     _pipe = pipe
+    _waiting.add(waiting)
+
+
+def waiting() -> set[int]:
+    """Return that process, if there is one."""
+    return _waiting
 
 
 def leave(code: int) -> None:
