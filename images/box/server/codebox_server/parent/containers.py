@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from typing import NamedTuple
 
-# A named pipe that the command of the container makes and reads the exit code from.
-_END = "/tmp/.codebox-end"
+# The command of the container makes a named pipe there and reads the exit code from it. Its name ends in its process id.
+_FOLDER, _END = "/tmp", ".codebox-end-"
 _LOG = "/proc/1/fd/1"
 _LOOK_SECONDS = 0.002
+
+
+class Holder(NamedTuple):
+    """The process of a box that waits for its server, and the pipe for the exit code of that."""
+
+    pipe: int
+    pid: int
 
 
 def groups_of(pid: int, container: str) -> list[str]:
@@ -43,24 +52,31 @@ def _folder(controllers: str, path: str) -> str:
     raise FileNotFoundError(f"the control groups {controllers or 'of version 2'} are not mounted")
 
 
-def attach() -> int:
-    """Send the output of this process to the log of the container; return the pipe that its end is written to.
+def attach() -> Holder:
+    """Send the output of this process to the log of the container.
 
     The container waits as the user of the box, so this must be that user too: it can open no more than code of the box.
     """
-    while True:
-        try:
-            # Without waiting: the command of the container may have ended.
-            end = os.open(_END, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-            break
-        except OSError:
-            # It has not made the pipe yet, or does not read it yet; the alarm of this process ends the wait.
-            time.sleep(_LOOK_SECONDS)
-    os.unlink(_END)
-    os.set_blocking(end, True)
+    while (found := _open_pipe()) is None:
+        # The alarm of this process ends the wait.
+        time.sleep(_LOOK_SECONDS)
     nothing, log = os.open("/dev/null", os.O_RDONLY), os.open(_LOG, os.O_WRONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
-    return end
+    return found
+
+
+def _open_pipe() -> Holder | None:
+    """Return None when the command of the container has not made the pipe yet, or does not read it yet."""
+    for name in os.listdir(_FOLDER):
+        if name.startswith(_END):
+            path = f"{_FOLDER}/{name}"
+            with contextlib.suppress(OSError):
+                # Without waiting: the command may have ended.
+                end = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+                os.unlink(path)
+                os.set_blocking(end, True)
+                return Holder(end, int(name.removeprefix(_END)))
+    return None

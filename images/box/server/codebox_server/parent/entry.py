@@ -10,7 +10,7 @@ import stat
 import struct
 from typing import NotRequired, TypedDict
 
-from codebox_server.parent.containers import groups_of
+from codebox_server.parent.containers import Holder, groups_of
 
 _NAMESPACES = {
     "mnt": 0x0002_0000,
@@ -24,8 +24,8 @@ _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 2
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION = 0x2008_0522
 _OOM_SCORE = "500"
-# The process that bubblewrap or tini has started, which waits for the end of the box server.
-HOLDER = 2
+# The process that bubblewrap has started, which waits for the end of the box server.
+_HOLDER = 2
 _HOLDER_LOG, _HOLDER_PIPE = 1, 6
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -76,13 +76,13 @@ def join(entry: Entry) -> None:
         raise PermissionError("the box has another root folder")
 
 
-def attach() -> int:
-    """Send the output of this process to the log of the box; return the pipe that its end is written to.
+def attach() -> Holder:
+    """Send the output of this process to the log of the box.
 
     Raises PermissionError when the second process of the box is not the one that waits for a forked server: code in the
     box may have chosen what its descriptors lead to.
     """
-    status = _status_of(str(HOLDER))
+    status = _status_of(str(_HOLDER))
     # The owner of its folder in /proc says less: a process of any user can make that root.
     if status["PPid"] != "1" or status["Uid"].split() != ["0"] * 4:
         raise PermissionError("the box has no process that waits for a server")
@@ -93,7 +93,7 @@ def attach() -> int:
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
-    return end
+    return Holder(end, _HOLDER)
 
 
 def _namespace(process: int | str, name: str) -> str:
@@ -101,7 +101,7 @@ def _namespace(process: int | str, name: str) -> str:
 
 
 def _open_of_holder(descriptor: int, kind: int, flags: int) -> int:
-    path = f"/proc/{HOLDER}/fd/{descriptor}"
+    path = f"/proc/{_HOLDER}/fd/{descriptor}"
     target = os.stat(path)
     if stat.S_IFMT(target.st_mode) != kind or target.st_uid != 0:
         raise PermissionError(f"descriptor {descriptor} of the holder leads to something else")

@@ -13,7 +13,8 @@ import traceback
 from codebox_server.forks.ready import ReadyForkServer, fork_ready
 from codebox_server.forks.renewal import renew
 from codebox_server.parent import containers
-from codebox_server.parent.entry import HOLDER, Entry, attach, drop, join
+from codebox_server.parent.containers import Holder
+from codebox_server.parent.entry import Entry, attach, drop, join
 from codebox_server.parent.loading import Loaded
 from codebox_server.system.confinement import confine
 
@@ -29,9 +30,8 @@ def become_box(connection: socket.socket, loaded: Loaded, program: bytes) -> Non
     """
     # Whatever happens, no half-made process is left behind.
     signal.alarm(_ENTRY_SECONDS)
-    end: int | None = None
     try:
-        end, forks = _enter(connection, loaded, program)
+        holder, forks = _enter(connection, loaded, program)
         connection.sendall(b"ready\n")
         environment: dict[str, str] = json.loads(_line(connection))["environment"]
         connection.close()
@@ -39,10 +39,10 @@ def become_box(connection: socket.socket, loaded: Loaded, program: bytes) -> Non
     except BaseException as error:
         _report(connection, error)
         os._exit(1)
-    _serve(environment, loaded, forks, end)
+    _serve(environment, loaded, forks, holder)
 
 
-def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[int, ReadyForkServer]:
+def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[Holder, ReadyForkServer]:
     """Return in the process of the box server only."""
     _close_all_but(connection.fileno())
     entry: Entry = json.loads(_line(connection))
@@ -64,15 +64,15 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[i
     _require_gateway(connection)
     if "container" in entry:
         drop(entry["uid"], program)
-        end = containers.attach()
+        holder = containers.attach()
     else:
-        end = attach()
+        holder = attach()
         drop(entry["uid"], program)
     confine()
-    return end, fork_ready(loaded.startup, iter(()))
+    return holder, fork_ready(loaded.startup, iter(()))
 
 
-def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, end: int) -> None:
+def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, holder: Holder) -> None:
     code = 1
     os.environ.clear()
     os.environ.update(environment)
@@ -81,7 +81,7 @@ def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, 
     from codebox_server.serving import serve
     from codebox_server.system import leaving
 
-    leaving.report_to(end, HOLDER)
+    leaving.report_to(holder.pipe, holder.pid)
     gc.enable()
     try:
         serve(forks=forks, made=loaded.app)

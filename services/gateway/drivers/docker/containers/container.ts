@@ -92,12 +92,12 @@ export const containerOptions = (spec: ContainerSpec, name: string): ContainerCr
 });
 
 /**
- * Waits for the end of a box server that is forked into the container, which writes its exit code to this pipe: nobody else knows of it
- * before (`codebox_server/parent/containers.py`).
+ * Waits for the end of a box server that is forked into the container, which writes its exit code to this pipe. Its name says which process
+ * waits (`codebox_server/parent/containers.py`).
  */
 const holder = `
-mkfifo -m 0600 /tmp/.codebox-end || exit
-read -r code < /tmp/.codebox-end
+mkfifo -m 0600 /tmp/.codebox-end-$$ || exit
+read -r code < /tmp/.codebox-end-$$
 exit "\${code:-137}"
 `;
 
