@@ -7,7 +7,7 @@ import os
 import time
 from typing import NamedTuple
 
-# The command of the container makes a named pipe there and reads the exit code from it. Its name ends in its process id.
+# The command of the container makes a named pipe there and reads the exit code from it. The name ends in its id.
 _FOLDER, _END = "/tmp", ".codebox-end-"
 _LOG = "/proc/1/fd/1"
 _LOOK_SECONDS = 0.002
