@@ -27,28 +27,29 @@ def groups_of(pid: int, container: str) -> list[str]:
     """
     if not container:
         raise ValueError("no container is named")
+    with open("/proc/self/mountinfo", encoding="utf8") as file:
+        mounts = [line for line in file if " - cgroup" in line]
     paths = []
     with open(f"/proc/{pid}/cgroup", encoding="ascii") as file:
         for line in file:
             _, controllers, path = line.rstrip("\n").split(":", 2)
             # On a host with both versions of control groups, a container may have none in version 2.
             if container in path:
-                paths.append(f"{_folder(controllers, path)}/cgroup.procs")
+                paths.append(f"{_folder(mounts, controllers, path)}/cgroup.procs")
     if not paths:
         raise ProcessLookupError("the first process of the container has ended")
     return paths
 
 
-def _folder(controllers: str, path: str) -> str:
+def _folder(mounts: list[str], controllers: str, path: str) -> str:
     """Return the folder of a control group: `controllers` are those of version 1, and empty for version 2."""
-    with open("/proc/self/mountinfo", encoding="utf8") as file:
-        for line in file:
-            mount, _, source = line.partition(" - ")
-            root, point = mount.split()[3:5]
-            kind, _, options = source.split()[:3]
-            matches = kind == "cgroup2" if not controllers else set(controllers.split(",")) <= set(options.split(","))
-            if kind.startswith("cgroup") and matches and path.startswith(root):
-                return point + "/" + path[len(root) :].lstrip("/")
+    for line in mounts:
+        mount, _, source = line.partition(" - ")
+        root, point = mount.split()[3:5]
+        kind, _, options = source.split()[:3]
+        matches = kind == "cgroup2" if not controllers else set(controllers.split(",")) <= set(options.split(","))
+        if matches and path.startswith(root):
+            return point + "/" + path[len(root) :].lstrip("/")
     raise FileNotFoundError(f"the control groups {controllers or 'of version 2'} are not mounted")
 
 
@@ -60,12 +61,17 @@ def attach() -> Holder:
     while (found := _open_pipe()) is None:
         # The alarm of this process ends the wait.
         time.sleep(_LOOK_SECONDS)
-    nothing, log = os.open("/dev/null", os.O_RDONLY), os.open(_LOG, os.O_WRONLY)
+    write_to(os.open(_LOG, os.O_WRONLY))
+    return found
+
+
+def write_to(log: int) -> None:
+    """Let this process write its output to a descriptor, which is closed, and read nothing."""
+    nothing = os.open("/dev/null", os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
-    return found
 
 
 def _open_pipe() -> Holder | None:

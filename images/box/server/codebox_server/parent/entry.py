@@ -10,7 +10,7 @@ import stat
 import struct
 from typing import NotRequired, TypedDict
 
-from codebox_server.parent.containers import Holder, groups_of
+from codebox_server.parent.containers import Holder, groups_of, write_to
 
 _NAMESPACES = {
     "mnt": 0x0002_0000,
@@ -88,11 +88,7 @@ def attach() -> Holder:
         raise PermissionError("the box has no process that waits for a server")
     log = _open_of_holder(_HOLDER_LOG, stat.S_IFREG, os.O_WRONLY | os.O_APPEND)
     end = _open_of_holder(_HOLDER_PIPE, stat.S_IFIFO, os.O_WRONLY)
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.close(log)
-    os.close(nothing)
+    write_to(log)
     return Holder(end, _HOLDER)
 
 
