@@ -23,6 +23,7 @@ from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.specs import BoxKernelSpecManager
 from codebox_server.jupyter.websocket import BoundedWebsocketConnection
 from codebox_server.settings import Settings
+from codebox_server.system.recording import RecordsItsLevel
 
 
 class GatewayIdentityProvider(IdentityProvider):
@@ -39,7 +40,7 @@ class GatewayIdentityProvider(IdentityProvider):
         """Warns of nothing: the gate refuses requests without the token."""
 
 
-class BoxServerApp(ServerApp):
+class BoxServerApp(RecordsItsLevel, ServerApp):
     """Stock Jupyter Server without its info files and its banner, with our routes in front."""
 
     # Only the services that clients need for kernels and files: others cost start-up time and widen the attack surface.
@@ -71,12 +72,6 @@ class BoxServerApp(ServerApp):
     def _default_cookie_secret(self) -> bytes:
         # There are no logins, so nothing needs to outlive this process in a file.
         return os.urandom(32)
-
-    def get_default_logging_config(self) -> Any:
-        """As in stock traitlets, but what is below the level is not even recorded: there, a handler drops it."""
-        config = super().get_default_logging_config()
-        config["loggers"][type(self).__name__]["level"] = self.log_level
-        return config
 
     def init_ioloop(self) -> None:
         """Do nothing: see `begin`."""
@@ -150,6 +145,7 @@ def _log_nothing(_handler: Any) -> None:
 def make_app(settings: Settings) -> BoxServerApp:
     """Build what is equal in all boxes with such settings. It opens no file and knows no secret."""
     app = BoxServerApp(config=_config(settings))
+    # Another one, as the application may change its own.
     app.made_with = _config(settings)
     # Not empty: tornado would replace it.
     app.arguments = {"box": None}

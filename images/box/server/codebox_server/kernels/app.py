@@ -21,6 +21,7 @@ from traitlets.config import Config  # noqa: E402
 from zmq.eventloop.zmqstream import ZMQStream  # noqa: E402
 
 from codebox_server.kernels.outstream import survive_with  # noqa: E402
+from codebox_server.system.recording import RecordsItsLevel  # noqa: E402
 
 _KERNELS = {
     "python": "codebox_server.kernels.python.kernel.PythonKernel",
@@ -83,17 +84,11 @@ class IpcIOPubThread(IOPubThread):
         return context, pipe_out
 
 
-class BoxKernelApp(IPKernelApp):
+class BoxKernelApp(RecordsItsLevel, IPKernelApp):
     """A kernel of any of our languages."""
 
     def parse_command_line(self, argv: Any = None) -> None:
         """Do nothing: there are no arguments, and creating a parser for them takes longer than a fork."""
-
-    def get_default_logging_config(self) -> Any:
-        """As in stock traitlets, but what is below the level is not even recorded: there, a handler drops it."""
-        config = super().get_default_logging_config()
-        config["loggers"][type(self).__name__]["level"] = self.log_level
-        return config
 
     def init_iopub(self, context: Any) -> None:
         """As in stock ipykernel, but over ipc, and blocking instead of dropping when the reader is behind."""
