@@ -13,7 +13,7 @@ import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemo
 import { createDockerDriver } from '../../services/gateway/drivers/docker/driver.ts';
 import { hasDriver, runtimes } from './available.ts';
 import { processesOf } from './host-census.ts';
-import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, until } from './parent-fixture.ts';
+import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, littleMemory, until } from './parent-fixture.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cbx-'));
 const deployment = `parent-${process.pid}`;
@@ -95,7 +95,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
 
   describe('a container whose server is forked', () => {
     test('has nothing of the parent and nothing of another box', async () => {
-      const [one, other] = [await create(), await create()];
+      const [one, other] = [await create({ limits: littleMemory }), await create()];
       expect(forks).toEqual([undefined, undefined]);
       const seen = await seenOfServer(other);
       expect(seen).toMatchObject({ folders: [], missing: [], threads: 1, places: ['/mnt/data', '/'] });

@@ -8,6 +8,8 @@ import { processesOf } from './host-census.ts';
 const deadlineMs = 60_000;
 export const deadline = () => AbortSignal.timeout(deadlineMs);
 const limits = { cpus: 1, memoryMb: 1024, diskMb: 96, pids: 128 };
+/** With so little memory a box has no fork server of its own. */
+export const littleMemory = { ...limits, memoryMb: 320 };
 
 const words = async (pid: string) => (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
 

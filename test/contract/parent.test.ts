@@ -12,7 +12,7 @@ import { nextLine } from '../../services/gateway/drivers/parent/line.ts';
 import { hasDriver } from './available.ts';
 import { callBox } from './box-client.ts';
 import { processesOf } from './host-census.ts';
-import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, until } from './parent-fixture.ts';
+import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, littleMemory, until } from './parent-fixture.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cbx-'));
 const forks: unknown[] = [];
@@ -79,7 +79,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
 
   describe('a box whose server is forked', () => {
     test('has nothing of the parent and nothing of another box', async () => {
-      const [one, other] = [await create(), await create()];
+      const [one, other] = [await create({ limits: littleMemory }), await create()];
       expect(forks).toEqual([undefined, undefined]);
       const seen = await seenOfServer(other);
       expect(seen).toMatchObject({ folders: [], missing: [], threads: 1, places: ['/mnt/data', '/'] });

@@ -40,7 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 class ForkServer:
-    """Forks kernels. `fork` returns None whenever a normal start is needed instead."""
+    """Forks kernels. `fork` returns None whenever a normal start is needed instead.
+
+    `enabled`: whether the box has the memory for one of its own. One that is shared needs none.
+    """
 
     def __init__(self, enabled: bool, logs: bool, ready: ReadyForkServer | None = None) -> None:
         self._enabled = enabled
@@ -49,6 +52,7 @@ class ForkServer:
         self._base: dict[str, str] = {}
         # One that waits for its first use.
         self._ready = ready
+        self._shared = ready.process if ready is not None and ready.is_shared else None
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._socket: socket.socket | None = None
         self._started_at = 0.0
@@ -69,8 +73,7 @@ class ForkServer:
         if self._base:
             return
         self._base, self._startup = base, _startup_of(base, env)
-        if self._enabled:
-            self._begin()
+        self._begin()
 
     def renew(self, base: dict[str, str], env: dict[str, str]) -> None:
         """Restart it when settings have changed; do nothing before its first start."""
@@ -80,11 +83,11 @@ class ForkServer:
             self._kill()
 
     def allow(self, enabled: bool) -> None:
-        """Set whether a fork server may run from now on."""
+        """Set whether the box has the memory for one of its own from now on."""
         if enabled == self._enabled:
             return
         self._enabled = enabled
-        if not enabled:
+        if not enabled and self._process is not self._shared:
             self._kill()
         elif self._base and self._process is None:
             self._begin()
@@ -178,12 +181,15 @@ class ForkServer:
         ready, self._ready = self._ready, None
         if ready is None:
             return self._spawn()
-        if self._logs or ready.startup != self._startup:
-            ready.end()
-            return self._spawn()
-        return self._follow(ready.process, ready.socket)
+        fits = (self._enabled or ready.is_shared) and not self._logs and ready.startup == self._startup
+        if fits:
+            return self._follow(ready.process, ready.socket)
+        ready.end()
+        return self._spawn()
 
     def _spawn(self) -> None:
+        if not self._enabled:
+            return
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output = None if self._logs else subprocess.DEVNULL
@@ -237,7 +243,7 @@ class ForkServer:
         asyncio.get_running_loop().call_later(self._pause, self._respawn)
 
     def _respawn(self) -> None:
-        if self._process is None and self._enabled:
+        if self._process is None:
             self._spawn()
 
 

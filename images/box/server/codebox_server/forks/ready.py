@@ -29,11 +29,15 @@ _TITLE = b"python\0fork-server\0"
 
 @dataclass(frozen=True)
 class ReadyForkServer:
-    """Its process, the socket for requests, and the variables that counted at its start."""
+    """Its process, the socket for requests, and the variables that counted at its start.
+
+    `is_shared`: its memory is that of a parent of many boxes, and counts for none of them.
+    """
 
     process: ForkedProcess
     socket: socket.socket
     startup: dict[str, str]
+    is_shared: bool
 
     def end(self) -> None:
         """End it unused."""
@@ -57,19 +61,19 @@ def may_fork_early(settings: Settings) -> bool:
 def fork_early() -> ReadyForkServer:
     """Load what both processes need, and return in this one. The libraries are loaded in the other one later."""
     preload.load_kernel()
-    ready = fork_ready(startup_variables(dict(os.environ)), preload.steps())
+    ready = fork_ready(startup_variables(dict(os.environ)), preload.steps(), is_shared=False)
     renew()
     return ready
 
 
-def fork_ready(startup: dict[str, str], steps: Iterator[Callable[[], None]]) -> ReadyForkServer:
+def fork_ready(startup: dict[str, str], steps: Iterator[Callable[[], None]], *, is_shared: bool) -> ReadyForkServer:
     """Return in this process; the child serves until the socket is closed. `steps` are what it has yet to load."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid > 0:
         theirs.close()
         ours.setblocking(False)
-        return ReadyForkServer(ForkedProcess(pid), ours, startup)
+        return ReadyForkServer(ForkedProcess(pid), ours, startup, is_shared)
     try:
         _serve(theirs, steps)
     finally:

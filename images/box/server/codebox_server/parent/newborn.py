@@ -69,7 +69,7 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[H
         holder = attach()
         drop(entry["uid"], program)
     confine()
-    return holder, fork_ready(loaded.startup, iter(()))
+    return holder, fork_ready(loaded.startup, iter(()), is_shared=True)
 
 
 def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, holder: Holder) -> None:
