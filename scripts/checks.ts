@@ -1,4 +1,5 @@
-import { runShown, type Totals } from './steps.ts';
+import { availableParallelism } from 'node:os';
+import { runCaptured, type Totals } from './steps.ts';
 
 /**
  * Checks types, lint, layers and format of the TypeScript, and looks for unused code and dependencies. With `venv`, the Python
@@ -24,11 +25,17 @@ export const runChecks = async (signal: AbortSignal, venv?: string): Promise<Tot
     checks.push([`${venv}/bin/ruff`, 'format', '--check', ...ruff]);
   }
   const totals = { passed: 0, failed: 0 };
-  for (const argv of checks) {
-    const code = await runShown(argv, { signal });
-    process.stdout.write(`${code === 0 ? 'ok  ' : 'FAIL'} ${argv.join(' ')}\n`);
+  const run = async (argv: readonly string[]): Promise<void> => {
+    const { code, output } = await runCaptured(argv, { signal });
+    process.stdout.write(`${output}${code === 0 ? 'ok  ' : 'FAIL'} ${argv.join(' ')}\n`);
     if (code === 0) totals.passed += 1;
     else totals.failed += 1;
-  }
+  };
+  const remaining = checks.values();
+  const runRemaining = async (): Promise<void> => {
+    for (const argv of remaining) await run(argv);
+  };
+  // Most of them use one processor.
+  await Promise.all(Array.from({ length: availableParallelism() }, runRemaining));
   return totals;
 };

@@ -1,5 +1,7 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { projectFolder } from './project.ts';
+
+const mostOutput = 16 << 20;
 
 /** The numbers of passed and failed tests. */
 export interface Totals {
@@ -12,6 +14,21 @@ export interface Unsteady {
   name: string;
   output: string;
 }
+
+/** Runs a program in the project. Resolves with its output, and its exit code, or 1 if a signal ended it. */
+export const runCaptured = (
+  argv: readonly string[],
+  { signal }: { signal: AbortSignal },
+): Promise<{ code: number; output: string }> =>
+  new Promise((done) => {
+    const [file = '', ...args] = argv;
+    execFile(file, args, { cwd: projectFolder, signal, maxBuffer: mostOutput }, (error, stdout, stderr) => {
+      const output = `${stdout}${stderr}`;
+      if (error === null) done({ code: 0, output });
+      else if (typeof error.code === 'number') done({ code: error.code, output });
+      else done({ code: 1, output: `${output}${error.message}\n` });
+    });
+  });
 
 /** Runs a program in the project with inherited output. Resolves with its exit code, or 1 if a signal ended it. */
 export const runShown = (

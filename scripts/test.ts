@@ -88,6 +88,14 @@ const clusterEnv = async (cluster: TestCluster | undefined): Promise<Record<stri
   return env;
 };
 
+/** Runs the box server's own tests, where there is an environment for them. */
+const testBoxServer = async (venv: string | undefined): Promise<Totals | undefined> => {
+  if (venv === undefined) return undefined;
+  const { unsteady: tests, ...server } = await runPythonTests(venv, folder, { most: mostAgain, signal });
+  unsteady.push(...tests);
+  return server;
+};
+
 const main = async (): Promise<void> => {
   heading('Set-up');
   const missing = await installMissing(testPrograms, { log, signal });
@@ -103,14 +111,11 @@ const main = async (): Promise<void> => {
     await prepareFullImage(process.env, { ...(host !== undefined && { host }), log, signal });
   const venv = await findTestPython();
   if (filters.length === 0) {
-    heading('Checks');
-    add(await runChecks(signal, venv));
-    if (venv !== undefined && !isQuick) {
-      heading('The box server');
-      const { unsteady: tests, ...server } = await runPythonTests(venv, folder, { most: mostAgain, signal });
-      unsteady.push(...tests);
-      add(server);
-    }
+    heading(isQuick ? 'Checks' : 'Checks and the box server');
+    // The last tests of the box server leave the processors to the checks.
+    const [checks, server] = await Promise.all([runChecks(signal, venv), isQuick ? undefined : testBoxServer(venv)]);
+    add(checks);
+    if (server) add(server);
   }
   heading(isQuick ? 'The quick tests' : 'All other tests');
   const wanted = isQuick && filters.length === 0 ? quickFiles : filters;
