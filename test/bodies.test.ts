@@ -91,7 +91,7 @@ test('every route with a body or a query is tested', () => {
 /** Records and returns how a request is refused: for its content, never for its credentials. */
 const send = async ({ app, method, path }: Route, search: string, body?: Buffer): Promise<string> => {
   const headers = { 'content-length': `${body?.length}`, 'content-type': 'application/json' };
-  const sent = body && { body: Uint8Array.from(body), headers };
+  const sent = body && { body: new Uint8Array(body), headers };
   const init = { method: method.toUpperCase(), ...sent };
   const response = await app.request(`${pathOf(path)}${search}`, init);
   const code = response.status === 500 ? String(await response.json()) : 'handled';
