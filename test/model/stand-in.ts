@@ -136,6 +136,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
       volumesObstacle: 'these boxes have no files',
       freeze: true,
       startsAtOnce: 16,
+      warmStartsAtOnce: 8,
       weaknesses: [],
       ...capabilities,
     },

@@ -23,7 +23,7 @@ export const openSupply = (
 ) => {
   const { config, log, driver, store, connections, background, templates, ceiling } = platform;
   const { startMs, dataDir } = config;
-  const { startsAtOnce } = driver.capabilities;
+  const { startsAtOnce, warmStartsAtOnce } = driver.capabilities;
   const { site } = driver;
   const room = createNotice();
   const starts = createStarts({ slots: createStartSlots({ place: dataDir, count: startsAtOnce }), startMs });
@@ -46,8 +46,7 @@ export const openSupply = (
     starts,
     launch,
     givenUpMs: givenUpMs(startMs),
-    // The other slots are for boxes that a caller waits for.
-    startsAtOnce: Math.ceil(startsAtOnce / 2),
+    startsAtOnce: warmStartsAtOnce,
     instances,
     room,
     onBreaker: ({ template, isOpen, pauseMs, error: err }) => {

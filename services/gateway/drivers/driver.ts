@@ -150,6 +150,8 @@ export interface Capabilities {
   freeze: boolean;
   /** How many instances can start concurrently without slowing each other down. */
   startsAtOnce: number;
+  /** How many of these may be warm instances, for which no caller waits. */
+  warmStartsAtOnce: number;
   /** Sentences on parts of the isolation that are weaker than intended; empty when none is. */
   weaknesses: readonly string[];
 }

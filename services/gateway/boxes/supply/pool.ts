@@ -56,7 +56,7 @@ const revisionMs = 5000;
 /** Slack beyond `givenUpMs` before a row in `creating` is presumed abandoned. */
 const graceMs = 30_000;
 /** Delay before refilling, so that the first run of the new box does not compete with a cold start. */
-const refillDelayMs = 100;
+const refillDelayMs = 50;
 
 /**
  * Keeps warm instances of every template that asks for some: each has a running box server and a tested kernel. Any number of

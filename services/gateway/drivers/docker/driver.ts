@@ -6,7 +6,7 @@ import { checkBinding } from '../binding.ts';
 import type { CircuitOptions } from '../circuit.ts';
 import { createCreations } from '../creations.ts';
 import type { Capabilities, Driver, InstanceUsage } from '../driver.ts';
-import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
+import { hostStarts, shareOfMachine } from '../host/capacity.ts';
 import { canWriteCgroup } from '../host/cgroup-limits.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { publicNameServers } from '../host/name-servers.ts';
@@ -140,7 +140,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     hasOwnKernel: posture.isGvisor,
     limits: posture.limits,
     freeze: true,
-    startsAtOnce: hostStartsAtOnce(),
+    ...hostStarts(parts.parents !== undefined),
     bind: {
       limits: posture.bindableLimits,
       networks: parts.canTakeNetwork ? ['none', 'internet'] : [],

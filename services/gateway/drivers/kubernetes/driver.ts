@@ -72,6 +72,7 @@ export const createKubernetesDriver = async (options: KubernetesDriverOptions): 
     freeze: false,
     // Nodes start their pods side by side, and their number is unknown.
     startsAtOnce: 16,
+    warmStartsAtOnce: 8,
     bind: {
       limits: rights.resize ? ['cpus', 'memoryMb'] : [],
       networks: rights.connect ? ['internet'] : [],

@@ -16,7 +16,7 @@ import type {
   VolumeMount,
   Why,
 } from '../driver.ts';
-import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
+import { hostStarts, shareOfMachine } from '../host/capacity.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { publicNameServers } from '../host/name-servers.ts';
@@ -123,7 +123,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     ...(volumesTrial.obstacle !== undefined && { volumesObstacle: volumesTrial.obstacle }),
     limits: { ...posture.limits, diskMb: 'instance' },
     freeze: true,
-    startsAtOnce: hostStartsAtOnce(),
+    ...hostStarts(isForked),
     bind: {
       limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'],
       networks,
