@@ -110,7 +110,7 @@ describe.each(anyDriver)('one call on the %s driver', (driver) => {
   });
 
   test('with an Idempotency-Key a run is done once, goes on without its client, and is answered or streamed again', async () => {
-    const code = 'import time, uuid\nprint(uuid.uuid4(), flush=True)\ntime.sleep(1)';
+    const code = 'import time, uuid\nprint(uuid.uuid4(), flush=True)\ntime.sleep(3)';
     for (const accept of ['application/json', 'application/x-ndjson']) {
       const leave = new AbortController();
       const headers = { accept, 'idempotency-key': `left-${accept}` };
