@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import codecs
+import ctypes
+import errno
 import fcntl
 import os
 import select
@@ -25,6 +27,9 @@ _PART = 256 * 1024
 _BUFFER = 2 * 1024 * 1024
 _FLUSH_SECONDS = 0.01
 _DRAIN_SECONDS = 1.0
+
+# Calls through it keep the lock of the interpreter.
+_libc = ctypes.PyDLL(None, use_errno=True)
 
 
 @dataclass(slots=True)
@@ -198,13 +203,14 @@ class BoxOutStream(OutStream):
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         fd = self._fid
         assert fd is not None
+        os.set_blocking(fd, False)
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         while self._should_watch:
             poll.poll()
             # Data that has left the pipe is in the buffer by the time the lock is free.
             with self._reading:
-                data = os.read(fd, _READ_BYTES)
+                data = _take(fd)
                 text = decoder.decode(data)
                 if text:
                     self._store(text)
@@ -221,6 +227,21 @@ class BoxOutStream(OutStream):
         deadline = time.monotonic() + _DRAIN_SECONDS
         while waiting and self._forwarded < target and time.monotonic() < deadline:
             time.sleep(0.0002)
+
+
+def _take(fd: int) -> bytes:
+    """Return what is in a pipe, which must not block; nothing if it is empty.
+
+    `os.read` would let another thread run before its caller has the data, which are lost if that ends the process.
+    """
+    buffer = ctypes.create_string_buffer(_READ_BYTES)
+    count = _libc.read(fd, buffer, _READ_BYTES)
+    if count >= 0:
+        return ctypes.string_at(buffer, count)
+    error = ctypes.get_errno()
+    if error == errno.EAGAIN:
+        return b""
+    raise OSError(error, os.strerror(error))
 
 
 def _readable_bytes(fd: int) -> int:
