@@ -19,21 +19,39 @@ export const longJson: JsonBounds = { bytes: largeBytes, values: 131_072 };
 /** One message of a box: an event with everything that it displays, or a page of files. A box sends no more. */
 export const boxJson: JsonBounds = { bytes: 32 * 1024 * 1024, values: 524_288 };
 
-const [quote, backslash, comma, colon] = [...'"\\,:'].map((character) => character.charCodeAt(0));
+const [quote = 0, backslash = 0, comma, colon] = [...'"\\,:'].map((character) => character.charCodeAt(0));
 const [openBrace, openBracket, closeBrace, closeBracket] = [...'{[}]'].map((character) => character.charCodeAt(0));
+
+/** After so many bytes of a string its end is looked for by native code, of which a call costs as much. */
+const nearBytes = 64;
 
 /** The limit that a JSON text exceeds, worded to follow a pointer; undefined when it exceeds none. Nothing is parsed for it. */
 export const jsonExcess = (text: Uint8Array, { values }: JsonBounds): string | undefined => {
+  const bytes = Buffer.from(text.buffer, text.byteOffset, text.length);
+  const next = (byte: number, from: number): number => {
+    const at = bytes.indexOf(byte, from);
+    return at < 0 ? bytes.length : at;
+  };
+  let [nextQuote, nextBackslash] = [-1, -1];
   let count = 1;
   let levels = 0;
   let isText = false;
-  for (let at = 0; at < text.length; at++) {
-    const byte = text[at];
+  let near = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    if (isText && ++near === nearBytes) {
+      near = 0;
+      if (nextQuote < at) nextQuote = next(quote, at);
+      if (nextBackslash < at) nextBackslash = next(backslash, at);
+      at = Math.min(nextQuote, nextBackslash);
+    }
+    const byte = bytes[at];
     if (isText) {
       if (byte === backslash) at += 1;
       else if (byte === quote) isText = false;
-    } else if (byte === quote) isText = true;
-    else if (byte === comma || byte === colon) count += 1;
+    } else if (byte === quote) {
+      isText = true;
+      near = 0;
+    } else if (byte === comma || byte === colon) count += 1;
     else if (byte === openBrace || byte === openBracket) {
       count += 1;
       levels += 1;
