@@ -88,12 +88,11 @@ const clusterEnv = async (cluster: TestCluster | undefined): Promise<Record<stri
   return env;
 };
 
-/** Runs the box server's own tests, where there is an environment for them. */
-const testBoxServer = async (venv: string | undefined): Promise<Totals | undefined> => {
-  if (venv === undefined) return undefined;
+/** Runs the box server's own tests. */
+const testBoxServer = async (venv: string): Promise<void> => {
   const { unsteady: tests, ...server } = await runPythonTests(venv, folder, { most: mostAgain, signal });
   unsteady.push(...tests);
-  return server;
+  add(server);
 };
 
 const main = async (): Promise<void> => {
@@ -113,9 +112,8 @@ const main = async (): Promise<void> => {
   if (filters.length === 0) {
     heading(isQuick ? 'Checks' : 'Checks and the box server');
     // The last tests of the box server leave the processors to the checks.
-    const [checks, server] = await Promise.all([runChecks(signal, venv), isQuick ? undefined : testBoxServer(venv)]);
-    add(checks);
-    if (server) add(server);
+    const boxServer = venv !== undefined && !isQuick && testBoxServer(venv);
+    await Promise.all([runChecks(signal, venv).then(add), boxServer]);
   }
   heading(isQuick ? 'The quick tests' : 'All other tests');
   const wanted = isQuick && filters.length === 0 ? quickFiles : filters;

@@ -55,7 +55,7 @@ def test_a_large_print_before_the_end_is_complete(box: Box) -> None:
 
 
 def test_raw_writes_before_the_end_are_reported_too(box: Box) -> None:
-    # Often enough to end while another thread has the last write in its hands.
+    # In some of these runs the process ends while another thread is reading the last write.
     for _ in range(30):
         events = box.run("import os\nprint('first')\nos.write(1, b'raw\\n')\nos.write(2, b'error\\n')\nos._exit(0)")
         assert text(events) == "first\nraw\n" and text(events, "stderr") == "error\n"

@@ -181,8 +181,8 @@ class ForkServer:
         ready, self._ready = self._ready, None
         if ready is None:
             return self._spawn()
-        fits = (self._enabled or ready.is_shared) and not self._logs and ready.startup == self._startup
-        if fits:
+        may_run = self._enabled or ready.is_shared
+        if may_run and not self._logs and ready.startup == self._startup:
             return self._follow(ready.process, ready.socket)
         ready.end()
         return self._spawn()

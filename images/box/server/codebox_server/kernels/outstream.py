@@ -232,7 +232,8 @@ class BoxOutStream(OutStream):
 def _take(fd: int) -> bytes:
     """Return what is in a pipe, which must not block; nothing if it is empty.
 
-    `os.read` would let another thread run before its caller has the data, which are lost if that ends the process.
+    `os.read` would let another thread run before its caller has the data. If that thread ended the process, they would
+    be lost.
     """
     buffer = ctypes.create_string_buffer(_READ_BYTES)
     count = _libc.read(fd, buffer, _READ_BYTES)
