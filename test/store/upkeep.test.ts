@@ -116,10 +116,10 @@ test('a pool whose new image the database refuses is renewed by the next sweep',
   await pools.start();
   const first = await generations();
   [revision, isAway] = ['second', true];
-  await pools.tend();
+  await pools.tend({ pooled: false, builtPools: false });
   expect([first.length, await generations()]).toEqual([1, first]);
   isAway = false;
-  await pools.tend();
+  await pools.tend({ pooled: false, builtPools: false });
   expect(await generations()).not.toEqual(first);
   pools.stop();
   await background.drain(10_000);

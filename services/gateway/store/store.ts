@@ -20,6 +20,7 @@ import { createKeyStore } from './tenants/keys.ts';
 import { createPortSessionStore } from './tenants/port-sessions.ts';
 import { createTenantStore } from './tenants/tenants.ts';
 import { createTicketStore } from './tenants/tickets.ts';
+import { createUpkeepStore } from './upkeep.ts';
 import { createQuotaStore } from './usage/quotas.ts';
 import { createUsageStore } from './usage/usage.ts';
 import { createVolumeStore } from './volumes/volumes.ts';
@@ -55,6 +56,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     tasks: createTaskStore(db),
     tickets: createTicketStore(db),
     connections,
+    upkeep: createUpkeepStore(db),
     usage: createUsageStore(db),
     volumes: createVolumeStore(db, gateway),
     waiting: createWaitingStore(db),

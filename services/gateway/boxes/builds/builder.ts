@@ -286,6 +286,9 @@ export const createBuilder = (options: BuilderOptions) => {
       }
     },
 
+    /** Whether this gateway works on a build, whose template may have been deleted. */
+    isBusy: (): boolean => working.size > 0,
+
     /** Ends builds of deleted templates, and goes on with builds whose gateway has died. */
     sweep: background.oneAtATime('look after the builds', async () => {
       if (stopping.aborted) return;

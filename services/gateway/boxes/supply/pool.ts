@@ -8,6 +8,7 @@ import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Capacity } from '../../store/supply/capacity.ts';
 import type { PoolPlan, PoolStore } from '../../store/supply/pools.ts';
+import type { Due } from '../../store/upkeep.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
 import { warmNetworkOf } from './built-templates.ts';
 import type { Instances } from './instances.ts';
@@ -271,12 +272,13 @@ export const createPool = (options: PoolOptions) => {
     },
 
     /** Drains, probes and fills the pools, at every sweep. */
-    async tend(): Promise<void> {
-      await background.attempt('look at the templates of the pools', updateBuilt);
+    async tend({ pooled, builtPools }: Pick<Due, 'pooled' | 'builtPools'>): Promise<void> {
+      if (builtPools || pools.size > configured.size)
+        await background.attempt('look at the templates of the pools', updateBuilt);
       if (pools.size > 0) await background.attempt('look at the images of the pools', updateGenerations);
-      await background.attempt('drain the pools', drain);
-      await background.attempt('probe the pools', probe);
-      refill();
+      if (pooled) await background.attempt('drain the pools', drain);
+      if (pooled) await background.attempt('probe the pools', probe);
+      if (pools.size > 0) refill();
     },
 
     /** Starts no more instances. Warm ones stay for the next gateway. */

@@ -3,6 +3,7 @@ import type { Background } from '../../../waiting/background.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
+import { type Due, everything } from '../../store/upkeep.ts';
 import type { Builder } from '../builds/builder.ts';
 import type { Creation } from '../creation/creation.ts';
 import type { Exporter } from '../exports/exporter.ts';
@@ -37,7 +38,7 @@ export interface ReaperOptions {
   deliverer: Deliverer;
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
-  builder: Pick<Builder, 'sweep'>;
+  builder: Pick<Builder, 'isBusy' | 'sweep'>;
   exporter: Pick<Exporter, 'sweep'>;
   volumes: VolumeSweeper;
   pulse: Pulse;
@@ -222,28 +223,29 @@ export const createReaper = (options: ReaperOptions) => {
     if (!isWritten) awayAt = performance.now();
     // Other gateways get time to write the uses that they could not write either.
     const isKnown = performance.now() - awayAt > graceMs;
-    let isOurs = true;
-    await background.attempt('check who owns the site', async () => {
-      isOurs = await store.gateways.holdsSite(driver);
+    let found: Due | undefined;
+    await background.attempt('find out what is due', async () => {
+      found = await store.upkeep.due(driver);
     });
+    const due = found ?? everything;
     // Another place has taken the site over while this gateway was suspended: its boxes are elsewhere, not lost.
-    if (!isOurs) return;
-    if (isKnown) await background.attempt('reap boxes', reapOverdue);
-    if (isKnown) rest.sweep();
-    await background.attempt('end boxes past their CPU time', endOverspent);
-    await background.attempt('count the use of boxes', meter.sweep);
-    cpuQuota.sweep();
-    pulse.sweep();
-    await background.attempt('destroy instances', finishDestroying);
+    if (!due.isOurs) return;
+    if (due.ends && isKnown) await background.attempt('reap boxes', reapOverdue);
+    if (due.rests && isKnown) rest.sweep();
+    if (due.budgets) await background.attempt('end boxes past their CPU time', endOverspent);
+    if (due.metering) await background.attempt('count the use of boxes', meter.sweep);
+    if (due.cpuQuotas) cpuQuota.sweep();
+    if (due.probes) pulse.sweep();
+    if (due.destructions) await background.attempt('destroy instances', finishDestroying);
     await background.attempt('reclaim boxes', creation.reclaim);
-    await background.attempt('give up boxes', failStuck);
-    await pool.tend();
-    settle(noAgeMs);
+    if (due.creations) await background.attempt('give up boxes', failStuck);
+    await pool.tend(due);
+    if (due.executions) settle(noAgeMs);
     purges.sweep();
-    deliverer.sweep();
-    builder.sweep();
-    exporter.sweep();
-    volumes.sweep();
+    if (due.deliveries) deliverer.sweep();
+    if (due.builds || builder.isBusy()) builder.sweep();
+    if (due.exports) exporter.sweep();
+    if (due.volumes) volumes.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     await background.attempt('read the capacity', ceiling.reread);

@@ -4,12 +4,10 @@ import { sampleUsage } from './sample.ts';
 
 export interface MeterOptions {
   driver: Pick<Driver, 'site' | 'usage'>;
-  usage: Pick<UsageStore, 'begin' | 'notMeteredFor' | 'meter'>;
+  usage: Pick<UsageStore, 'begin' | 'unmetered' | 'meter'>;
 }
 
 const batch = 100;
-/** What was metered since then is fresh: each sweep meters an instance once, however many gateways there are. */
-const freshMs = 4000;
 const sampleMs = 2000;
 /** After this time a sweep begins no further page. */
 const sweepMs = 1000;
@@ -42,7 +40,7 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
     async sweep(): Promise<void> {
       const until = performance.now() + sweepMs;
       do {
-        const page = await usage.notMeteredFor(freshMs, driver.site, doneUpTo, batch);
+        const page = await usage.unmetered(driver.site, doneUpTo, batch);
         doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
         if (page.length > 0) await count(page);
       } while (doneUpTo !== '' && performance.now() < until);

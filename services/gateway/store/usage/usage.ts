@@ -15,6 +15,9 @@ export interface Metered {
   peakMemoryBytes: number;
 }
 
+/** What was metered since then is fresh: each sweep meters an instance once, however many gateways there are. */
+export const freshMs = 4000;
+
 const today = sql`(now() at time zone 'utc')::date`;
 const cursorPattern = /^(\d{4}-\d{2}-\d{2}) (.*)$/s;
 
@@ -52,10 +55,10 @@ export const createUsageStore = (db: Database) => ({
   },
 
   /**
-   * Returns a page of the ids of instances that run boxes, including paused boxes, or are kept warm for a template of a tenant, and that
-   * no gateway has metered for `ms`.
+   * Returns a page of the ids of instances that run boxes, including paused boxes, or are kept warm for a template of a tenant, and whose
+   * use is no longer fresh.
    */
-  async notMeteredFor(ms: number, site: string, after: string, limit: number): Promise<string[]> {
+  async unmetered(site: string, after: string, limit: number): Promise<string[]> {
     const ofTenant = db.select({ one: sql`1` }).from(templates).where(eq(templates.id, instances.template));
     const rows = await db
       .select({ id: instances.id })
@@ -68,7 +71,7 @@ export const createUsageStore = (db: Database) => ({
             and(inArray(instances.state, ['creating', 'warm']), isNull(instances.boxId), exists(ofTenant)),
           ),
           gt(instances.id, after),
-          lt(instances.meteredAt, sql`now() - make_interval(secs => ${ms / 1000})`),
+          lt(instances.meteredAt, sql`now() - make_interval(secs => ${freshMs / 1000})`),
         ),
       )
       .orderBy(asc(instances.id))

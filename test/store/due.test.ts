@@ -1,0 +1,112 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openStore, type Store } from '../../services/gateway/store/store.ts';
+import type { Due } from '../../services/gateway/store/upkeep.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import { placeDatabase } from '../prepared-database.ts';
+
+const [site, place] = ['yard', 'aaaa'];
+
+let folder: string;
+let postgres: EmbeddedPostgres;
+let store: Store;
+let admin: pg.Pool;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'codebox-due-'));
+  await placeDatabase(folder);
+  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
+  store = await openStore(postgres.url, () => {}, 'gw_due');
+  admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
+  await store.keys.addTenant('one', 'one');
+  await store.gateways.enter({ id: 'gw_due', site, place });
+});
+afterAll(async () => {
+  await admin?.end();
+  await store?.close();
+  await postgres?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Writes a box, by default a ready one that is in use, with the values of some columns. */
+const box = (columns: Record<string, string> = {}) => {
+  const all = {
+    id: "'box'",
+    tenant_id: "'one'",
+    state: "'ready'",
+    template: "'python'",
+    metadata: "'{}'",
+    limits: `'{"cpus": 1, "memoryMb": 512, "diskMb": 100, "pids": 100}'`,
+    network: "'none'",
+    idle_seconds: '600',
+    expires_at: "now() + interval '1 hour'",
+    ...columns,
+  };
+  return `insert into boxes (${Object.keys(all)}) values (${Object.values(all)})`;
+};
+const instance = (state: string, at = site) =>
+  `insert into instances (id, driver, state) values ('i', '${at}', '${state}')`;
+const version = (state: string, warm: number) =>
+  `insert into templates (id, tenant_id, name) values ('t', 'one', 't');
+   insert into template_versions (id, template_id, number, state, settings) values ('v', 't', 1, '${state}', '{"warm": ${warm}}')`;
+const unused = { last_active_at: "now() - interval '1 hour'" };
+
+const cases: [what: string, statements: string, due: (keyof Due)[]][] = [
+  ['nothing', 'select', []],
+  ['a box in use', box(), []],
+  ['a box past its lifetime', box({ state: "'hibernated'", expires_at: 'now()' }), ['ends']],
+  ['an unused box that is then deleted', box(unused), ['ends']],
+  ['an unused box that then pauses', box({ ...unused, on_idle: "'pause'" }), ['rests']],
+  ['a box whose files are not saved', box({ on_idle: "'hibernate'" }), ['rests']],
+  ['a box whose files are saved', box({ on_idle: "'hibernate'", checkpoint_at: "now() + interval '1 s'" }), []],
+  ['an abandoned task', box({ task: "'resume'", task_until: "now() - interval '1 s'" }), ['rests']],
+  ['a blob', "insert into blobs (id, box_id) values ('blob', 'box')", ['rests']],
+  ['a box with a CPU budget', box({ limits: `'{"cpuSeconds": 9}'` }), ['budgets']],
+  ['a box that is created', box({ state: "'creating'" }), ['creations']],
+  ['an instance that has just been metered', instance('running'), ['probes']],
+  [
+    'an instance that runs',
+    `${instance('running')}; update instances set metered_at = now() - interval '5 s'`,
+    ['metering', 'probes'],
+  ],
+  ['an instance that is destroyed', instance('destroying'), ['destructions']],
+  ['an instance that is made', instance('creating'), ['destructions', 'pooled']],
+  ['a warm instance', instance('warm'), ['pooled']],
+  ['an instance of another site', instance('running', 'garden'), []],
+  [
+    'an execution',
+    `${box()}; insert into executions (id, box_id, tenant_id, status) values ('x', 'box', 'one', 'running')`,
+    ['executions'],
+  ],
+  ['a CPU quota', "insert into quotas (tenant_id, cpu_seconds_per_day) values ('one', 1)", ['cpuQuotas']],
+  ['a webhook', "insert into webhooks (id, tenant_id, url, types) values ('w', 'one', 'https://a', '{}')", ['deliveries']],
+  ['a build', version('building', 0), ['builds']],
+  ['a template', version('ready', 0), []],
+  ['a template with warm instances', version('ready', 1), ['builtPools']],
+  ['an export', `${box()}; insert into file_exports (id, tenant_id, box_id) values ('e', 'one', 'box')`, ['exports']],
+  [
+    'a volume that is deleted',
+    `insert into volumes (id, tenant_id, name, size_mb, site, state) values ('v', 'one', 'v', 1, '${site}', 'deleting')`,
+    ['volumes'],
+  ],
+];
+
+test.each(cases)('%s: a sweep has the work that there is', async (_, statements, expected) => {
+  try {
+    await admin.query(statements);
+    const { isOurs, ...due } = await store.upkeep.due({ site, place });
+    expect(isOurs).toBe(true);
+    expect(Object.entries(due).flatMap(([name, isDue]) => (isDue ? [name] : []))).toEqual(expected);
+  } finally {
+    await admin.query(
+      'delete from instances; delete from boxes; delete from blobs; delete from templates; delete from webhooks; delete from volumes; delete from quotas',
+    );
+  }
+});
+
+test('a sweep learns that another place has the name of its site', async () => {
+  expect(await store.upkeep.due({ site, place: 'bbbb' })).toMatchObject({ isOurs: false });
+});
