@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import type { Due } from '../../services/gateway/store/upkeep.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import { eventually } from '../api/harness.ts';
 import { placeDatabase } from '../prepared-database.ts';
 
 const [site, place] = ['yard', 'aaaa'];
@@ -63,14 +64,19 @@ const cases: [what: string, statements: string, due: (keyof Due)[]][] = [
   ['a box whose files are not saved', box({ on_idle: "'hibernate'" }), ['rests']],
   ['a box whose files are saved', box({ on_idle: "'hibernate'", checkpoint_at: "now() + interval '1 s'" }), []],
   ['an abandoned task', box({ task: "'resume'", task_until: "now() - interval '1 s'" }), ['rests']],
-  ['a blob', "insert into blobs (id, box_id) values ('blob', 'box')", ['rests']],
+  ['a blob', "insert into blobs (id, box_id) values ('blob', 'box')", ['blobs']],
   ['a box with a CPU budget', box({ limits: `'{"cpuSeconds": 9}'` }), ['budgets']],
   ['a box that is created', box({ state: "'creating'" }), ['creations']],
   ['an instance that has just been metered', instance('running'), ['probes']],
   [
     'an instance that runs',
-    `${instance('running')}; update instances set metered_at = now() - interval '5 s'`,
+    `${box()}; ${instance('running')}; update instances set box_id = 'box'; update instances set metered_at = now() - interval '5 s'`,
     ['metering', 'probes'],
+  ],
+  [
+    'a warm instance for a template of a tenant',
+    `${version('ready', 1)}; ${instance('warm')}; update instances set template = 't', metered_at = now() - interval '5 s'`,
+    ['metering', 'pooled', 'builtPools'],
   ],
   ['an instance that is destroyed', instance('destroying'), ['destructions']],
   ['an instance that is made', instance('creating'), ['destructions', 'pooled']],
@@ -82,7 +88,11 @@ const cases: [what: string, statements: string, due: (keyof Due)[]][] = [
     ['executions'],
   ],
   ['a CPU quota', "insert into quotas (tenant_id, cpu_seconds_per_day) values ('one', 1)", ['cpuQuotas']],
-  ['a webhook', "insert into webhooks (id, tenant_id, url, types) values ('w', 'one', 'https://a', '{}')", ['deliveries']],
+  [
+    'a webhook',
+    "insert into webhooks (id, tenant_id, url, types) values ('w', 'one', 'https://a', '{}')",
+    ['deliveries'],
+  ],
   ['a build', version('building', 0), ['builds']],
   ['a template', version('ready', 0), []],
   ['a template with warm instances', version('ready', 1), ['builtPools']],
@@ -105,6 +115,32 @@ test.each(cases)('%s: a sweep has the work that there is', async (_, statements,
       'delete from instances; delete from boxes; delete from blobs; delete from templates; delete from webhooks; delete from volumes; delete from quotas',
     );
   }
+});
+
+test('a sweep with nothing to do reads no rows of what has ended, however many there are', async () => {
+  const columns = `id, tenant_id, state, template, metadata, limits, network, idle_seconds, expires_at, ended_at`;
+  await admin.query(`
+    insert into boxes (${columns}) select 'box' || n, 'one', 'deleted', 'python', '{}', '{}', 'none', 1, now(), now() from generate_series(1, 5000) n;
+    insert into executions (id, box_id, tenant_id, status) select 'x' || n, 'box' || n % 5000 + 1, 'one', 'ok' from generate_series(1, 20000) n;
+    analyze boxes; analyze executions`);
+  const read = async (): Promise<{ rows: number; looks: number }> => {
+    const { rows } = await admin.query(
+      `select sum(seq_tup_read + idx_tup_fetch)::int as rows, sum(idx_scan)::int as looks
+       from pg_stat_user_tables where relname in ('boxes', 'executions')`,
+    );
+    return rows[0];
+  };
+  const looksOnce = 10;
+  await admin.query('select pg_stat_force_next_flush()');
+  const before = await read();
+  for (let n = 0; n < looksOnce; n++) await store.upkeep.due({ site, place });
+  const after = await eventually(async () => {
+    // The connections of the store write their statistics after a later statement.
+    await store.upkeep.due({ site, place });
+    const now = await read();
+    return now.looks - before.looks >= 2 * looksOnce && now;
+  });
+  expect(after.rows - before.rows).toBeLessThan(1000);
 });
 
 test('a sweep learns that another place has the name of its site', async () => {

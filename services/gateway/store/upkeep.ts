@@ -1,10 +1,9 @@
 import { and, eq, exists, gt, inArray, isNotNull, isNull, lt, lte, or, type SQL, sql } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
-import { isLiving } from './box/box-list.ts';
 import type { Database } from './database.ts';
 import { blobs, boxes, executions, instances, quotas, sites } from './schema.ts';
 import { fileExports } from './schema-exports.ts';
-import { templateVersions } from './schema-templates.ts';
+import { templates, templateVersions } from './schema-templates.ts';
 import { volumes } from './schema-volumes.ts';
 import { webhooks } from './schema-webhooks.ts';
 import { freshMs } from './usage/usage.ts';
@@ -28,13 +27,14 @@ export interface Due {
   builtPools: boolean;
   executions: boolean;
   rests: boolean;
+  blobs: boolean;
   deliveries: boolean;
   builds: boolean;
   exports: boolean;
   volumes: boolean;
 }
 
-/** When it is not known what is due, each kind of work looks for itself. */
+/** While it is not known what is due, each kind of work looks for itself. */
 export const everything: Due = {
   isOurs: true,
   ends: true,
@@ -48,6 +48,7 @@ export const everything: Due = {
   builtPools: true,
   executions: true,
   rests: true,
+  blobs: true,
   deliveries: true,
   builds: true,
   exports: true,
@@ -56,23 +57,31 @@ export const everything: Due = {
 
 /** Finds out in one statement what there is to do, so that a sweep of a site where nothing is due costs one statement. */
 export const createUpkeepStore = (db: Database) => {
+  // With literals, so that partial indexes apply to a prepared statement too.
   const any = (table: PgTable, where: SQL | undefined) =>
-    sql<boolean>`${exists(db.select({ one: sql`1` }).from(table).where(where))}`;
+    sql<boolean>`${exists(db.select({ one: sql`1` }).from(table).where(where)).inlineParams()}`;
   const atSite = eq(instances.site, sql.placeholder('site'));
   const isReady = eq(boxes.state, 'ready');
   const isPast = lte(boxes.expiresAt, sql`now()`);
   const isUnused = sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
   const isUnsaved = or(isNull(boxes.checkpointAt), lt(boxes.checkpointAt, boxes.lastActiveAt));
-  const hasStarted = inArray(instances.state, ['creating', 'warm', 'running']);
+  const ofTenant = db.select({ one: sql`1` }).from(templates).where(eq(templates.id, instances.template));
 
   const statement = db
     .select({
       isOurs: any(sites, and(eq(sites.name, sql.placeholder('site')), eq(sites.place, sql.placeholder('place')))),
-      ends: any(boxes, and(isLiving, or(isPast, and(isReady, eq(boxes.onIdle, 'delete'), isUnused)))),
+      ends: sql<boolean>`${or(
+        any(boxes, and(isNull(boxes.endedAt), isPast)),
+        any(boxes, and(isReady, eq(boxes.onIdle, 'delete'), isUnused)),
+      )}`,
       budgets: any(boxes, and(isReady, sql`${boxes.limits} ->> 'cpuSeconds' is not null`)),
       metering: any(
         instances,
-        and(atSite, hasStarted, lt(instances.meteredAt, sql.raw(`now() - interval '${freshMs} ms'`))),
+        and(
+          atSite,
+          or(isNotNull(instances.boxId), exists(ofTenant)),
+          lt(instances.meteredAt, sql`now() - make_interval(secs => ${freshMs / 1000})`),
+        ),
       ),
       cpuQuotas: any(quotas, isNotNull(quotas.cpuSecondsPerDay)),
       probes: any(instances, and(atSite, eq(instances.state, 'running'))),
@@ -88,8 +97,8 @@ export const createUpkeepStore = (db: Database) => {
         any(boxes, and(isNotNull(boxes.task), lt(boxes.taskUntil, sql`now()`))),
         any(boxes, and(isReady, eq(boxes.onIdle, 'pause'), isUnused)),
         any(boxes, and(isReady, eq(boxes.onIdle, 'hibernate'), or(isUnused, isUnsaved))),
-        any(blobs, undefined),
       )}`,
+      blobs: any(blobs, undefined),
       deliveries: any(webhooks, eq(webhooks.enabled, true)),
       builds: any(templateVersions, eq(templateVersions.state, 'building')),
       exports: any(fileExports, eq(fileExports.state, 'running')),

@@ -133,6 +133,8 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
   };
 
   return {
+    /** Whether boxes were over a quota at the last sweep. The next one forgets those that no longer are. */
+    isBusy: (): boolean => observations.size > 0,
     /** Checks the boxes of all tenants over their quota. A stuck box does not hold up the other sweeps. */
     sweep: background.oneAtATime('check CPU quotas', sweep),
   };

@@ -116,6 +116,8 @@ export const createPulse = (options: PulseOptions) => {
   };
 
   return {
+    /** Whether boxes responded in the last sweep. The next one finds out how many still do. */
+    isBusy: (): boolean => responding > 0,
     /** Probes all boxes, without holding up the other sweeps. */
     sweep: background.oneAtATime('probe the boxes', sweep),
   };

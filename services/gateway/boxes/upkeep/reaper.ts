@@ -217,6 +217,15 @@ export const createReaper = (options: ReaperOptions) => {
     volumes.reconcile();
   };
 
+  /** Whether the place holds the name of its site, as far as that can be found out. */
+  const isOurs = async (): Promise<boolean> => {
+    let isHeld = true;
+    await background.attempt('check who owns the site', async () => {
+      isHeld = await store.gateways.holdsSite(driver);
+    });
+    return isHeld;
+  };
+
   const sweep = async () => {
     // A box whose use was not written would seem idle.
     const isWritten = await background.attempt('write activity', activity.flush);
@@ -227,25 +236,26 @@ export const createReaper = (options: ReaperOptions) => {
     await background.attempt('find out what is due', async () => {
       found = await store.upkeep.due(driver);
     });
-    const due = found ?? everything;
+    const due = found ?? { ...everything, isOurs: await isOurs() };
     // Another place has taken the site over while this gateway was suspended: its boxes are elsewhere, not lost.
     if (!due.isOurs) return;
     if (due.ends && isKnown) await background.attempt('reap boxes', reapOverdue);
     if (due.rests && isKnown) rest.sweep();
+    if (due.blobs && isKnown) rest.deleteBlobs();
     if (due.budgets) await background.attempt('end boxes past their CPU time', endOverspent);
     if (due.metering) await background.attempt('count the use of boxes', meter.sweep);
-    if (due.cpuQuotas) cpuQuota.sweep();
-    if (due.probes) pulse.sweep();
+    if (due.cpuQuotas || cpuQuota.isBusy()) cpuQuota.sweep();
+    if (due.probes || pulse.isBusy()) pulse.sweep();
     if (due.destructions) await background.attempt('destroy instances', finishDestroying);
     await background.attempt('reclaim boxes', creation.reclaim);
     if (due.creations) await background.attempt('give up boxes', failStuck);
     await pool.tend(due);
-    if (due.executions) settle(noAgeMs);
+    if (due.executions || settleOlderThanMs < noAgeMs) settle(noAgeMs);
     purges.sweep();
     if (due.deliveries) deliverer.sweep();
     if (due.builds || builder.isBusy()) builder.sweep();
     if (due.exports) exporter.sweep();
-    if (due.volumes) volumes.sweep();
+    if (due.volumes || volumes.isBusy()) volumes.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     await background.attempt('read the capacity', ceiling.reread);

@@ -69,12 +69,13 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
     await background.attempt('take over tasks of other gateways', takeOver);
     await background.attempt('put idle boxes to rest', restIdle);
     await background.attempt('save files of boxes', saveFiles);
-    await background.attempt('delete blobs', checkpoints.sweep);
   };
 
   return {
     /** Starts the tasks that are due. A slow blob store or a stuck box does not hold up the other sweeps. */
     sweep: background.oneAtATime('put boxes to rest', work),
+    /** Deletes blobs that no box needs any more, without holding up the other sweeps. */
+    deleteBlobs: background.oneAtATime('delete blobs', checkpoints.sweep),
     /** Compares the blob store with the records, without holding up the other sweeps. */
     reconcile(): void {
       background.run('compare the blob store', checkpoints.sweepUnknown);

@@ -2,7 +2,7 @@ import type { Background } from '../../../waiting/background.ts';
 import type { TenantVolumes } from '../volumes/volumes.ts';
 
 export interface VolumeSweeperOptions {
-  volumes: Pick<TenantVolumes, 'sweep' | 'strangers'>;
+  volumes: Pick<TenantVolumes, 'isBusy' | 'sweep' | 'strangers'>;
   background: Background;
   /** Called once for each volume that has no row. */
   onStranger: (id: string) => void;
@@ -13,6 +13,7 @@ export const createVolumeSweeper = ({ volumes, background, onStranger }: VolumeS
   const reported = new Set<string>();
 
   return {
+    isBusy: volumes.isBusy,
     sweep: background.oneAtATime('remove volumes', volumes.sweep),
 
     /** Compares the volumes of the driver with the database, without holding up the other sweeps. */

@@ -188,6 +188,9 @@ export const createVolumes = ({ driver, store, background }: VolumesOptions) => 
       }
     },
 
+    /** Whether there are volumes that could not be made and may have no row. */
+    isBusy: (): boolean => unsettled.size > 0,
+
     /** Removes what was deleted, and what gateways left that have died. */
     async sweep(): Promise<void> {
       if (!driver.volumes) return;
