@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -75,6 +76,67 @@ facts = {
 [name for name, holds in facts.items() if not holds]
 """
     assert result(ready.run(code, context=context)) == "[]"
+
+
+SHELL = """
+import builtins, json, os, sys
+def plain(value, depth=0):
+    if value is None or isinstance(value, (str, int, float, bool, bytes, os.PathLike)):
+        return repr(value)
+    if isinstance(value, (list, tuple)) and depth < 3:
+        return [plain(item, depth + 1) for item in value]
+    if isinstance(value, dict) and depth < 3:
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
+    return type(value).__qualname__
+of_one_run = {"_filename_map", "_parent_header_global", "_trait_values", "config", "parent_handle", "topic"}
+def facts_of(part):
+    own = {**vars(part), **getattr(part, "_trait_values", {})}
+    return {name: plain(value) for name, value in own.items() if name not in of_one_run}
+shell = get_ipython()
+facts = {f"{type(part).__name__}.{name}": fact for part in [
+    shell, *shell.configurables, shell.inspector, shell.events, shell.compile, shell.InteractiveTB, shell.builtin_trap]
+    for name, fact in facts_of(part).items()}
+facts["profile"] = shell.profile_dir.location
+facts["parents"] = [type(part.parent).__name__ for part in shell.configurables]
+facts["single"] = [one.__name__ for one in type(shell).__mro__ if getattr(one, "_instance", None) is shell]
+facts["main"] = sys.modules["__main__"] is shell.user_module and vars(shell.user_module) is shell.user_ns
+facts["environment"] = sorted(name for name in os.environ if not name.startswith("CODEBOX_"))
+facts["prompts"] = [sys.ps1, sys.ps2, sys.ps3, builtins.display.__name__, builtins.__IPYTHON__]
+json.dump(facts, open("facts.json", "w"), indent=1, sort_keys=True)
+from codebox_server.kernels.python import ready_shell
+ready_shell._ready is not None and ready_shell._ready.shell is shell
+"""
+
+
+def test_a_shell_that_was_made_before_its_kernel_is_like_one_that_the_kernel_makes(
+    ready: Box, context: str, folder: Path
+) -> None:
+    def facts(box: Box, context: str) -> dict[str, object]:
+        written = (box.data / "facts.json").read_text()
+        for own, common in ((str(box.folder), "FOLDER"), (context, "KERNEL")):
+            written = written.replace(own, common)
+        return dict(json.loads(written))
+
+    assert result(ready.run(SHELL, context=context)) == "True"
+    with start_box(folder, forks=False) as other:
+        started = other.context()
+        assert result(other.run(SHELL, context=started)) == "False"
+        made, expected = facts(ready, context), facts(other, started)
+        names = [name for name in made.keys() | expected if made.get(name) != expected.get(name)]
+        assert {name: (made.get(name), expected.get(name)) for name in names} == {}
+
+
+def test_a_forked_kernel_has_the_settings_of_its_user(ready: Box, context: str) -> None:
+    path = "from IPython.paths import locate_profile; locate_profile() + '/ipython_kernel_config.py'"
+    settings = Path(result(ready.run(path, context=context)).strip("'"))
+    settings.write_text("c.InteractiveShell.ast_node_interactivity = 'all'")
+    made = ready.context()
+    try:
+        assert [event["mime"]["text/plain"] for event in of(ready.run("1\n2", context=made), "result")] == ["1", "2"]
+        assert result(ready.run(FORKED, context=made)) == "True"
+    finally:
+        settings.unlink()
+        ready.http.delete(f"/api/kernels/{made}")
 
 
 def test_processes_and_threads_work_in_a_forked_kernel(ready: Box, context: str) -> None:

@@ -94,6 +94,7 @@ def steps() -> Iterator[Callable[[], None]]:
     for name in LIBRARIES:
         yield functools.partial(_load, name)
     yield _draw
+    yield _make_shell
     yield settle
 
 
@@ -115,6 +116,14 @@ def _cleaning_each_docstring_once() -> Iterator[None]:
         yield
     finally:
         inspect.cleandoc = original
+
+
+def _make_shell() -> None:
+    # Imported late, with all that a kernel needs.
+    from codebox_server.kernels.app import config_of
+    from codebox_server.kernels.python import ready_shell
+
+    ready_shell.make(config_of("python"))
 
 
 def _draw() -> None:

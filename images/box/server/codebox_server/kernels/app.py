@@ -131,7 +131,8 @@ class BoxKernelApp(RecordsItsLevel, IPKernelApp):
         load(self.shell)
 
 
-def _config(language: str) -> Config:
+def config_of(language: str) -> Config:
+    """Return the configuration of a kernel, before that of its user."""
     config = Config()
     config.IPKernelApp.kernel_class = _KERNELS[language]
     config.IPKernelApp.outstream_class = "codebox_server.kernels.outstream.BoxOutStream"
@@ -160,7 +161,7 @@ def launch(
     if descriptors:
         survive_with(descriptors)
     known = {} if parent is None else {"parent_handle": parent}
-    app = BoxKernelApp.instance(config=_config(language), connection_file=connection_file, **known)
+    app = BoxKernelApp.instance(config=config_of(language), connection_file=connection_file, **known)
     app.initialize([])
     on_ready()
     app.start()

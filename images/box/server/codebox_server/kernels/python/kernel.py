@@ -23,6 +23,7 @@ from codebox_server.kernels.environment import EnvironmentMixin
 from codebox_server.kernels.outstream import note_begin
 from codebox_server.kernels.python.description import variable_names
 from codebox_server.kernels.python.inspection import inspect
+from codebox_server.kernels.python.ready_shell import adopt, belong_to
 from codebox_server.kernels.python.saving import check, load, save
 from codebox_server.kernels.replies import RepliesMixin
 from codebox_server.kernels.variables import SAVED, VariablesMixin, page_of
@@ -54,6 +55,8 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
     shell: ZMQInteractiveShell
 
     def __init__(self, **kwargs: Any) -> None:
+        # ipykernel takes the shell of this process if there is one.
+        shell = adopt(kwargs["parent"].config)
         # ipykernel would ask every loaded module for its file, for a debugger that is not there. To touch all modules
         # would copy the memory that forks share.
         ipkernel.sys = SimpleNamespace(modules={})  # type: ignore[assignment, attr-defined]
@@ -61,6 +64,8 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
             super().__init__(**kwargs)
         finally:
             ipkernel.sys = sys  # type: ignore[attr-defined]
+        if shell is not None:
+            belong_to(shell, self)
         self.shell_handlers[SAVED] = self.saved_variables_request
         # A cell that awaits is interrupted in this thread.
         self.shell_channel_thread = _NoSubshells()
