@@ -116,5 +116,3 @@ export const createUpkeepStore = (db: Database) => {
     },
   };
 };
-
-export type UpkeepStore = ReturnType<typeof createUpkeepStore>;
