@@ -117,9 +117,12 @@ def test_a_shell_that_was_made_before_its_kernel_is_like_one_that_the_kernel_mak
             written = written.replace(own, common)
         return dict(json.loads(written))
 
+    # The first result makes parts of a shell that has not shown any.
+    assert result(ready.run("1 + 1", context=context)) == "2"
     assert result(ready.run(SHELL, context=context)) == "True"
     with start_box(folder, forks=False) as other:
         started = other.context()
+        assert result(other.run("1 + 1", context=started)) == "2"
         assert result(other.run(SHELL, context=started)) == "False"
         made, expected = facts(ready, context), facts(other, started)
         names = [name for name in made.keys() | expected if made.get(name) != expected.get(name)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import site
@@ -39,7 +38,7 @@ def become_kernel(request: ForkRequest, descriptors: list[int]) -> None:
     # As after a normal start: the interpreter and its flags first, then the program and its arguments.
     sys.argv[:] = request["argv"][2:]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    renew()
+    renew(with_numpy=True)
     _find_user_packages()
     gc.enable()
     from codebox_server.kernels.app import launch
@@ -69,9 +68,12 @@ def _leave() -> None:
 
 
 def _find_user_packages() -> None:
-    """Find packages in the home folder, which were installed since: the fork server was started without a home."""
-    importlib.invalidate_caches()
-    sys.path_importer_cache.clear()
+    """Find packages in the home folder, which were installed since: the fork server was started without a home.
+
+    What is in the folders of the image is known, and their times tell if that changes. Other folders may exist by now.
+    """
+    for path in [path for path, finder in sys.path_importer_cache.items() if finder is None]:
+        del sys.path_importer_cache[path]
     site.USER_BASE = site.USER_SITE = None
     sysconfig.get_config_vars()["userbase"] = site.getuserbase()
     site.getusersitepackages()

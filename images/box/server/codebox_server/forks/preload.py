@@ -10,7 +10,6 @@ import inspect
 import mimetypes
 import os
 import ssl
-import sys
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ KERNEL = (
     "ipykernel.zmqshell",
     "IPython.core.completerlib",
     "IPython.core.debugger",
+    "IPython.core.logger",
     "IPython.core.oinspect",
     "IPython.utils.wildcard",
     "asyncio.selector_events",
@@ -77,9 +77,6 @@ def _load_theme() -> None:
 
 def settle() -> None:
     """Tidy up once everything is loaded. Whatever a fork would tidy up, it would copy before."""
-    # A fork looks anew into all folders.
-    importlib.invalidate_caches()
-    sys.path_importer_cache.clear()
     gc.collect()
     # Free memory is joined here, and not by the first fork that needs some.
     gc.freeze()

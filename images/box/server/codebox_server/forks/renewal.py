@@ -10,15 +10,15 @@ import tempfile
 import time
 
 
-def renew() -> None:
+def renew(with_numpy: bool = False) -> None:
     """Reseed all generators, and forget names and times that were determined before the fork.
 
-    Other generators take their seed from the system when they are created, or notice a fork by themselves.
+    Other generators take their seed from the system when they are created, or notice a fork by themselves. That of
+    numpy is reseeded on request, as this copies hundreds of pages.
     """
     random.seed()
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
+    if with_numpy and "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
     ssl = sys.modules.get("ssl")
     if ssl is not None:
         ssl.RAND_add(os.urandom(32), 32.0)

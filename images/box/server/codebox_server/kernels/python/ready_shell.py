@@ -45,8 +45,9 @@ def make(config: Config) -> None:
         shell: Any = ZMQInteractiveShell(
             config=deepcopy(config), ipython_dir="/", profile_dir=ProfileDir(), compiler_class=XCachingCompiler
         )
-        # Made at the first result otherwise.
-        _ = shell.display_formatter.formatters
+        # The first cell would make the patterns and tables that these need.
+        shell.compile.ast_parse(shell.transform_cell("1 + 1"))
+        shell.display_formatter.format(2)
     finally:
         atexit.register = register
         sys.modules["__main__"] = modules["__main__"]
