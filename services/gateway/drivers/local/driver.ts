@@ -17,7 +17,7 @@ import type {
   Why,
 } from '../driver.ts';
 import { hostStarts, shareOfMachine } from '../host/capacity.ts';
-import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
+import { canMountImages, detachLoops, formatCommand, makeSparseFile } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { publicNameServers } from '../host/name-servers.ts';
 import { machineId, readPlace } from '../host/place.ts';
@@ -252,8 +252,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   await folders.make(spec.id, { spec: specDigest(spec) });
   try {
     const folder = await sockets.make(spec.id, uid ?? 1000, signal);
-    const image = `${folders.path(spec.id)}/disk.ext4`;
-    if (parts.hasImages) await makeDiskImage(image, { sizeMb: spec.limits.diskMb, uid: uid ?? 0, signal });
+    if (parts.hasImages) await makeSparseFile(`${folders.path(spec.id)}/disk.ext4`, spec.limits.diskMb);
     await groups.make(spec.id, spec.limits);
     const sandbox = {
       ...folder,
@@ -293,6 +292,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       command: fork === undefined || uid === undefined ? sandboxCommand(uid) : holderCommand(uid),
       prefix: resourceLimits(spec.limits, largestFileOf(spec), parts.hasCgroups),
       filter: parts.environment.filter,
+      format: formatCommand(uid ?? 0),
       joinFiles,
       logFile: folder.log,
       socket: `${folder.run}/box.sock`,

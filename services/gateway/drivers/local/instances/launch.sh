@@ -1,5 +1,6 @@
 #!/bin/sh
-# Starts the sandbox of one box: joins its control groups, mounts its disk in its own mount namespace, and replaces itself by bubblewrap.
+# Starts the sandbox of one box: makes the file system of its disk by the command in FORMAT, joins its control groups, mounts the disk in its
+# own mount namespace, and replaces itself by bubblewrap.
 # Arguments: the folder of the instance, the compiled seccomp filter, tasks files of control groups, --, and the command. The command
 # uses the descriptors 3 (seccomp filter), 4 (status) and 5 (options of bubblewrap, separated by NUL); a sandbox that may get a forked
 # server also 6 (a pipe, both ends) and 7 (from the gateway).
@@ -11,6 +12,11 @@ shift 2
 # The process id and its start time, by which a restarted gateway identifies the process.
 read -r stat < /proc/self/stat
 echo "$stat" > "$folder/stat"
+
+if [ -e "$folder/disk.ext4" ]; then
+  # Here, because the gateway takes longer to start any program than this takes.
+  $FORMAT "$folder/disk.ext4"
+fi
 
 while [ "$1" != -- ]; do
   echo 0 > "$1"
@@ -27,9 +33,16 @@ if [ -w /proc/self/oom_score_adj ]; then
 fi
 
 if [ -e /proc/self/fd/7 ]; then
-  mkfifo -m 0600 "$folder/end"
-  exec 6<> "$folder/end"
-  rm "$folder/end"
+  # Most shells pass such a text through a pipe, and make it faster than a named one can be made.
+  exec 6<< end
+end
+  if [ -p /proc/self/fd/6 ]; then
+    exec 6<> /proc/self/fd/6
+  else
+    mkfifo -m 0600 "$folder/end"
+    exec 6<> "$folder/end"
+    rm "$folder/end"
+  fi
 fi
 
 exec "$@" 3< "$filter" 4> "$folder/status" 5< "$folder/options"

@@ -21,6 +21,8 @@ export interface LaunchSpec {
   /** The command that runs bubblewrap: `prlimit` and its arguments. */
   prefix: readonly string[];
   filter: string;
+  /** The command that makes the file system of its disk, if it has one: words without spaces. */
+  format: readonly string[];
   /** The files to write 0 to in order to join control groups. */
   joinFiles: readonly string[];
   /** The file for the output of the sandbox. */
@@ -79,14 +81,22 @@ interface Started {
   holder: Socket | undefined;
 }
 
-const startDetached = (argv: readonly string[], output: number, { onEnd, fork }: LaunchSpec): Promise<Started> =>
+const startDetached = (
+  argv: readonly string[],
+  output: number,
+  { format, onEnd, fork }: LaunchSpec,
+): Promise<Started> =>
   new Promise((done, failed) => {
     const [file = '', ...args] = argv;
     const child = spawn(file, args, {
       detached: true,
       stdio: ['ignore', output, output, ...(fork === undefined ? [] : [...four, 'pipe' as const])],
       cwd: '/',
-      env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
+      env: {
+        PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+        LC_ALL: 'C',
+        FORMAT: format.join(' '),
+      },
     });
     child.unref();
     // The types of Node know five descriptors.
