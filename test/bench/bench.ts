@@ -21,6 +21,7 @@ import { measureOnePlusOne } from './rows/one-plus-one.ts';
 import { measurePeersBurst, measurePeersCreate, measurePeersMemory, measurePeersRun, peerRows } from './rows/peers.ts';
 import { measureReaders } from './rows/readers.ts';
 import { measureRestart } from './rows/restart.ts';
+import { measureSoak } from './rows/soak.ts';
 import { measureThroughput } from './rows/throughput.ts';
 import { measureTransfer } from './rows/transfer.ts';
 import { measureWarmCluster } from './rows/warm-cluster.ts';
@@ -46,7 +47,7 @@ type Add = (id: string, run: () => Promise<Row>) => Promise<void>;
 /** Rows that are often measured by themselves, by a name for all of them. */
 const sets: Record<string, readonly string[]> = {
   /** What a box takes and how fast it is, beside other ways to run code. */
-  key: [...peerRows, 'one-plus-one', 'throughput', 'density', 'forked-boxes', 'cold-start'],
+  key: [...peerRows, 'one-plus-one', 'throughput', 'density', 'forked-boxes', 'cold-start', 'soak'],
   peers: peerRows,
 };
 
@@ -101,9 +102,11 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('throughput', () => measureThroughput(own));
   await add('readers', () => measureReaders(own));
   await add('density', () => measureDensity([...docker, ...local]));
-  await add('forked-boxes', () => measureForkedBoxes([...docker, ...local], 8, 100));
+  await add('forked-boxes', () => measureForkedBoxes([...docker, ...local], 24, 100));
   await add('creates', () => measureCreates(own, 100));
   await add('cold-start', () => measureColdStart(targets(options), 10));
+  // It takes longer than most others together.
+  if (only.length > 0) await add('soak', () => measureSoak(own, soakSeconds));
   if (image) await addTogether(peerRows, () => measureBesidePeers([...docker, ...local], image, add));
   for (const id of only) if (!known.has(id)) fail(id, new Error('There is no such row here.'));
   return {
@@ -115,6 +118,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   };
 };
 
+const soakSeconds = 600;
 const inOneGateway = ['one-plus-one', 'first-byte', 'transfer', 'restart', 'contexts-memory', 'memory', 'agent-round'];
 
 /** Measures the rows that share one gateway and one stock Jupyter Server. */

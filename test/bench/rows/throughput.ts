@@ -1,9 +1,10 @@
 import type { BenchClient } from '../client.ts';
 import { cpuMsOf, databaseCpuMs } from '../cpu-time.ts';
+import { connectDirectly } from '../direct-kernel.ts';
 import { type GatewayOptions, type GatewayProcess, startGateway } from '../gateway-process.ts';
 import { inWaves } from '../in-waves.ts';
 import { instanceCpuMs, instancePids } from '../instances.ts';
-import { measure, type Row } from '../report.ts';
+import { measure, type Row, ratio } from '../report.ts';
 
 const sizes = [1, 10, 50] as const;
 const most = 50;
@@ -12,6 +13,8 @@ const dividedAt = 10;
 const startsAtOnce = 4;
 const windowMs = 1000;
 const windows = 6;
+const directRounds = 150;
+const directName = `${dividedAt} stock kernels over ZeroMQ`;
 
 /** Measures the number of `1+1` per second at one gateway with one sequential caller per box. */
 export const measureThroughput = async (own: GatewayOptions): Promise<Row> => {
@@ -41,13 +44,16 @@ export const measureThroughput = async (own: GatewayOptions): Promise<Row> => {
       );
     }
   }
+  measures.push(measure(directName, 'per second', [await directly(client, boxes.slice(0, dividedAt))]));
   return {
     id: 'throughput',
     title: '`1+1` per second of one gateway',
     measures,
-    ratios: [],
+    ratios: [ratio(measures, `${dividedAt} boxes`, directName)],
     bars: [],
-    notes: [`Caller, gateway, database and boxes share the CPUs of this machine. ${windows} seconds each.`],
+    notes: [
+      `Caller, gateway, database and boxes share the CPUs of this machine. ${windows} seconds each. The baseline has a stock ipykernel in each box, and a Jupyter client beside it that does nothing else.`,
+    ],
   };
 };
 
@@ -61,6 +67,16 @@ const cpuByPart = async (gateway: GatewayProcess, pids: readonly number[]) => {
     database: await databaseCpuMs(gateway.dataDir),
     boxes: ofBoxes.reduce((sum, one) => sum + one, 0),
   };
+};
+
+/** Returns how many times a second stock kernels in the boxes run `1+1` for clients there, all at once. */
+const directly = async (client: BenchClient, boxes: readonly string[]): Promise<number> => {
+  await using stack = new AsyncDisposableStack();
+  const kernels = await inWaves(boxes.length, startsAtOnce, async (n) =>
+    stack.use(await connectDirectly(client, boxes[n] ?? '', 'stock')),
+  );
+  const times = await Promise.all(kernels.map((kernel) => kernel.run(directRounds)));
+  return times.reduce((sum, ms) => sum + (1000 * ms.length) / ms.reduce((total, one) => total + one, 0), 0);
 };
 
 const callers = async (client: BenchClient, boxes: readonly string[], seconds: number) => {
