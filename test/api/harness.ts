@@ -104,7 +104,7 @@ export const startGateway = async (
   return serve(driver, env, dataDir, root);
 };
 
-/** With so little memory boxes prepare no kernels, which takes half of the CPU time of a box. */
+/** With so little memory boxes that start servers of their own prepare no kernels, which takes half of their CPU time. */
 const writeLeanTemplate = async (dataDir: string, warm = '0'): Promise<string> => {
   await mkdir(dataDir, { recursive: true });
   // One file per start: gateways that share the folder may read it at the same moment.
