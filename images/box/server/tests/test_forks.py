@@ -129,6 +129,20 @@ def test_a_shell_that_was_made_before_its_kernel_is_like_one_that_the_kernel_mak
         assert {name: (made.get(name), expected.get(name)) for name in names} == {}
 
 
+def test_the_first_cell_of_a_forked_kernel_finds_its_variables_and_adds_to_the_printers(
+    ready: Box, context: str
+) -> None:
+    code = """
+import gc
+from IPython.lib import pretty
+class Own:
+    def __init__(self): self.found = any(one is globals() for one in gc.get_referrers(Own))
+pretty.for_type(Own, lambda one, printer, cycle: printer.text(f"own {one.found}"))
+Own()
+"""
+    assert result(ready.run(code, context=context)) == "own True"
+
+
 def test_a_forked_kernel_has_the_settings_of_its_user(ready: Box, context: str) -> None:
     path = "from IPython.paths import locate_profile; locate_profile() + '/ipython_kernel_config.py'"
     settings = Path(result(ready.run(path, context=context)).strip("'"))

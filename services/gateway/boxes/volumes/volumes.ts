@@ -188,7 +188,7 @@ export const createVolumes = ({ driver, store, background }: VolumesOptions) => 
       }
     },
 
-    /** Whether there are volumes that could not be made and may have no row. */
+    /** Whether it is not settled what became of volumes that could not be made, which may have no row. */
     isBusy: (): boolean => unsettled.size > 0,
 
     /** Removes what was deleted, and what gateways left that have died. */

@@ -70,7 +70,8 @@ def _leave() -> None:
 def _find_user_packages() -> None:
     """Find packages in the home folder, which were installed since: the fork server was started without a home.
 
-    What is in the folders of the image is known, and their times tell if that changes. Other folders may exist by now.
+    Folders that were found before the fork are read again when their times change. Those that were missing then are
+    looked for again.
     """
     for path in [path for path, finder in sys.path_importer_cache.items() if finder is None]:
         del sys.path_importer_cache[path]

@@ -38,7 +38,7 @@ KERNEL = (
     "zmq.eventloop.zmqstream",
 )
 
-# `matplotlib_inline` is missing on purpose: importing it hooks into the shell, which does not exist yet.
+# `matplotlib_inline` is missing on purpose: importing it hooks into the shell of the process, which has none yet.
 LIBRARIES = (
     "numpy",
     "numpy.random",
@@ -120,7 +120,9 @@ def _make_shell() -> None:
     from codebox_server.kernels.app import config_of
     from codebox_server.kernels.python import ready_shell
 
-    ready_shell.make(config_of("python"))
+    # Without it, each kernel makes its own.
+    with contextlib.suppress(Exception):
+        ready_shell.make(config_of("python"))
 
 
 def _draw() -> None:

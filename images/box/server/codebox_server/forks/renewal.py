@@ -11,10 +11,10 @@ import time
 
 
 def renew(with_numpy: bool = False) -> None:
-    """Reseed all generators, and forget names and times that were determined before the fork.
+    """Reseed the generators, and forget names and times that were determined before the fork.
 
     Other generators take their seed from the system when they are created, or notice a fork by themselves. That of
-    numpy is reseeded on request, as this copies hundreds of pages.
+    numpy is reseeded on request, as that copies hundreds of pages of shared memory.
     """
     random.seed()
     if with_numpy and "numpy.random" in sys.modules:

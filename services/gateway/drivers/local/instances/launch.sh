@@ -14,9 +14,10 @@ read -r stat < /proc/self/stat
 echo "$stat" > "$folder/stat"
 
 if [ -e "$folder/disk.ext4" ]; then
-  # Here, because the gateway takes longer to start any program than this takes.
+  # Done here, because the gateway takes longer to start a program than mkfs takes to run.
   $FORMAT "$folder/disk.ext4"
 fi
+unset FORMAT
 
 while [ "$1" != -- ]; do
   echo 0 > "$1"
@@ -33,7 +34,7 @@ if [ -w /proc/self/oom_score_adj ]; then
 fi
 
 if [ -e /proc/self/fd/7 ]; then
-  # Most shells pass such a text through a pipe, and make it faster than a named one can be made.
+  # Dash and busybox make a pipe for this, faster than a named one can be made.
   exec 6<< end
 end
   if [ -p /proc/self/fd/6 ]; then

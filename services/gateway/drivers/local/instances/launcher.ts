@@ -21,7 +21,7 @@ export interface LaunchSpec {
   /** The command that runs bubblewrap: `prlimit` and its arguments. */
   prefix: readonly string[];
   filter: string;
-  /** The command that makes the file system of its disk, if it has one: words without spaces. */
+  /** The command that makes the file system of its disk, if it has one. Its words contain no spaces. */
   format: readonly string[];
   /** The files to write 0 to in order to join control groups. */
   joinFiles: readonly string[];

@@ -6,7 +6,6 @@ import atexit
 import builtins
 import os
 import sys
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,16 @@ from traitlets.config import Config
 
 _PROMPTS = ("ps1", "ps2", "ps3")
 _BUILTINS = ("__IPYTHON__", "display")
+# Copies of tables that code may add to until its first result.
+_PRINTERS = ("singleton_printers", "type_printers", "deferred_printers")
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """The shell, the configuration that it was made with, and the functions that a kernel calls at its end."""
+    """The shell, the configuration that it was made with, and the names that it adds to the builtins."""
 
     shell: Any
     config: Config
-    at_exit: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
     builtins: dict[str, Any]
 
 
@@ -35,34 +35,35 @@ _ready: _Ready | None = None
 
 
 def make(config: Config) -> None:
-    """Make the shell of a kernel that is forked from this process, and leave everything else here as it was."""
+    """Make the shell of a kernel that is forked from this process, and undo what that changes here."""
     global _ready
-    modules, environment, register = dict(sys.modules), dict(os.environ), atexit.register
-    at_exit: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = []
-    atexit.register = lambda call, *args, **kwargs: at_exit.append((call, args, kwargs))  # type: ignore[assignment]
+    main, path, environment = sys.modules["__main__"], sys.path[:], dict(os.environ)
     try:
-        # A folder that exists: the kernel has others.
+        # Any folder that exists will do: the kernel sets its own.
         shell: Any = ZMQInteractiveShell(
             config=deepcopy(config), ipython_dir="/", profile_dir=ProfileDir(), compiler_class=XCachingCompiler
         )
+        atexit.unregister(shell.atexit_operations)
         # The first cell would make the patterns and tables that these need.
         shell.compile.ast_parse(shell.transform_cell("1 + 1"))
         shell.display_formatter.format(2)
+        for name in _PRINTERS:
+            shell.display_formatter.formatters["text/plain"]._trait_values.pop(name, None)
     finally:
-        atexit.register = register
-        sys.modules["__main__"] = modules["__main__"]
+        sys.modules["__main__"] = main
+        sys.path[:] = path
         os.environ.clear()
         os.environ.update(environment)
         for name in _PROMPTS:
             vars(sys).pop(name, None)
-    added = {name: vars(builtins).pop(name) for name in _BUILTINS}
-    _ready = _Ready(shell, config, at_exit, added)
+        added = {name: vars(builtins).pop(name, None) for name in _BUILTINS}
+    _ready = _Ready(shell, config, added)
 
 
 def adopt(config: Config) -> Any:
-    """Make the shell that of this process, for a kernel with such a configuration. Return None when there is none.
+    """Let this process use the shell if it was made with this configuration; otherwise return None.
 
-    Everything that depends on this process is determined anew.
+    What depends on the process is determined anew, except for what `belong_to` sets.
     """
     if _ready is None or _ready.config != config or ZMQInteractiveShell.initialized():
         return None
@@ -74,6 +75,10 @@ def adopt(config: Config) -> Any:
     shell.starting_dir = os.getcwd()
     shell.init_environment()
     shell.init_virtualenv()
+    # The objects of a process that forks are hidden from `gc`, in which code looks for its variables.
+    shell.init_create_namespaces()
+    shell.init_user_ns()
+    shell.set_completer_frame()
     shell.save_sys_module_state()
     shell.init_sys_modules()
     shell.init_encoding()
@@ -81,8 +86,7 @@ def adopt(config: Config) -> Any:
     vars(builtins).update(_ready.builtins)
     shell.init_prompts()
     shell.sys_excepthook = sys.excepthook
-    for call, args, kwargs in _ready.at_exit:
-        atexit.register(call, *args, **kwargs)
+    atexit.register(shell.atexit_operations)
     return shell
 
 
