@@ -16,6 +16,8 @@ type Controller = (typeof controllers)[number];
 const unifiedControllers = ['memory', 'pids', 'cpu'];
 
 const settleDeadlineMs = 15_000;
+/** How often the parent of a group may vanish while the group is made. */
+const makeTries = 20;
 
 /** Returns the hierarchy of this host in which this process may create groups, or undefined when there is none. */
 export const findCgroupHierarchy = async (): Promise<CgroupHierarchy | undefined> => {
@@ -100,10 +102,11 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
         ? [{ source: folder('memory', id), target: '/sys/fs/cgroup' }]
         : (['memory', 'pids'] as const).map((name) => ({ source: folder(name, id), target: `/sys/fs/cgroup/${name}` })),
     async make(id: string, limits: Limits): Promise<void> {
-      for (const parent of parents) await mkdir(parent, { recursive: true });
-      if (version === 2) await enableControllers(parents[0] ?? '');
-      // Recursively, because the removal of the last other box may just have removed the parent.
-      for (const path of folders(id)) await mkdir(path, { recursive: true });
+      await againWhileMissing(async () => {
+        for (const parent of parents) await mkdir(parent, { recursive: true });
+        if (version === 2) await enableControllers(parents[0] ?? '');
+        for (const path of folders(id)) await mkdir(path, { recursive: version === 1 });
+      });
       await writeCgroupLimits(whole(id), limits);
     },
     members,
@@ -143,18 +146,31 @@ const until = async (done: () => Promise<boolean>, withinMs: number, message: st
   }
 };
 
+const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
+
+/** Repeats what makes groups while one above them vanishes: the removal of the last other box removes their parent. */
+const againWhileMissing = async (make: () => Promise<void>): Promise<void> => {
+  for (let left = makeTries; ; left--) {
+    try {
+      return await make();
+    } catch (error) {
+      if (left === 1 || !isMissing(error)) throw error;
+    }
+  }
+};
+
 const removeGroup = async (path: string): Promise<boolean> => {
   try {
     await rmdir(path);
     return true;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    return isMissing(error);
   }
 };
 
 /** Ignores a missing file: a concurrent end of the same box may have been faster. */
 const ignoreMissing = (error: unknown): void => {
-  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+  if (!isMissing(error)) throw error;
 };
 
 const signalIfThere = (pid: number, signal: NodeJS.Signals): void => {
