@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodeBoxError } from '#contract';
+import { isMissing } from '../missing-file.ts';
 import { createGate } from '../waiting/gate.ts';
 import { orAborted } from '../waiting/or-aborted.ts';
 import type { BlobEntry, BlobStore } from './blob-store.ts';
@@ -105,8 +106,6 @@ const flushFolder = async (path: string): Promise<void> => {
     await handle.close();
   }
 };
-
-const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
 
 const noneIfMissing = (error: unknown): [] => {
   if (isMissing(error)) return [];

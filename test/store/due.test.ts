@@ -1,36 +1,23 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openStore, type Store } from '../../services/gateway/store/store.ts';
+import type { Store } from '../../services/gateway/store/store.ts';
 import type { Due } from '../../services/gateway/store/upkeep.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { eventually } from '../api/harness.ts';
-import { placeDatabase } from '../prepared-database.ts';
+import { openTestStore } from './store-under-test.ts';
 
 const [site, place] = ['yard', 'aaaa'];
 
-let folder: string;
-let postgres: EmbeddedPostgres;
+let opened: Awaited<ReturnType<typeof openTestStore>>;
 let store: Store;
 let admin: pg.Pool;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'codebox-due-'));
-  await placeDatabase(folder);
-  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
-  store = await openStore(postgres.url, () => {}, 'gw_due');
-  admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
+  opened = await openTestStore('gw_due');
+  ({ store, admin } = opened);
   await store.keys.addTenant('one', 'one');
   await store.gateways.enter({ id: 'gw_due', site, place });
 });
-afterAll(async () => {
-  await admin?.end();
-  await store?.close();
-  await postgres?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => opened?.close());
 
 /** Writes a box, by default a ready one that is in use, with the values of some columns. */
 const box = (columns: Record<string, string> = {}) => {

@@ -1,38 +1,25 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openStore, type Store } from '../../services/gateway/store/store.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import type { Store } from '../../services/gateway/store/store.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { refusal } from '../api/harness.ts';
-import { placeDatabase } from '../prepared-database.ts';
+import { openTestStore } from './store-under-test.ts';
 
 const [tenant, site, gatewayId] = ['one', 'here', 'gw_living'];
 const limits = { cpus: 1, memoryMb: 512, diskMb: 256, pids: 100 };
 const bounds = { templates: 100, builds: 100, warm: 5 };
 
-let folder: string;
-let postgres: EmbeddedPostgres;
+let opened: Awaited<ReturnType<typeof openTestStore>>;
 let store: Store;
 let admin: pg.Pool;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
-  await placeDatabase(folder);
-  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
-  store = await openStore(postgres.url, () => {}, gatewayId);
-  admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
+  opened = await openTestStore(gatewayId);
+  ({ store, admin } = opened);
   await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gatewayId]);
   await store.keys.addTenant(tenant, tenant);
 });
-afterAll(async () => {
-  await admin?.end();
-  await store?.close();
-  await postgres?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => opened?.close());
 beforeEach(async () => {
   for (const table of ['templates', 'quotas', 'usage', 'instances', 'pools']) await admin.query(`delete from ${table}`);
 });

@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBoxConnections } from '../../services/gateway/box-server/connections.ts';
@@ -15,16 +12,15 @@ import { createTemplateLanguages } from '../../services/gateway/boxes/supply/tem
 import { readTemplates } from '../../services/gateway/boxes/supply/templates.ts';
 import { createHeartbeat } from '../../services/gateway/boxes/upkeep/heartbeat.ts';
 import { createPurges } from '../../services/gateway/boxes/upkeep/purges.ts';
-import { openStore, type Store } from '../../services/gateway/store/store.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import type { Store } from '../../services/gateway/store/store.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { createPool } from '../../services/postgres/pool.ts';
 import { createBackground } from '../../services/waiting/background.ts';
 import { createNotice } from '../../services/waiting/notice.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';
-import { placeDatabase } from '../prepared-database.ts';
 import { newBox } from './new-box.ts';
+import { openTestStore } from './store-under-test.ts';
 
 const site = 'none';
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
@@ -33,27 +29,19 @@ const startMs = 60_000;
 /** A gateway that stays alive for all tests. */
 const gateway = 'gw_living';
 
+let opened: Awaited<ReturnType<typeof openTestStore>>;
 let folder: string;
-let postgres: EmbeddedPostgres;
 let store: Store;
 let admin: pg.Pool;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'codebox-upkeep-'));
-  await placeDatabase(folder);
-  postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
-  store = await openStore(postgres.url, () => {}, gateway);
-  admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
+  opened = await openTestStore(gateway);
+  ({ folder, store, admin } = opened);
   await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gateway]);
   await store.keys.addTenant('one', 'one');
   await store.pools.publish(site, [pool.template], [pool]);
 });
-afterAll(async () => {
-  await admin?.end();
-  await store?.close();
-  await postgres?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => opened?.close());
 
 const reserve = async () => {
   const id = newId('i');
@@ -211,7 +199,7 @@ test('the loss of an instance does not affect runs in the instance that its box 
 test('a box that ends while its last instance is removed becomes deleted, whichever is first', async () => {
   const { box, instance } = await beginBox();
   await admin.query("update boxes set state = 'hibernated' where id = $1", [box]);
-  const other = new pg.Client(postgres.url);
+  const other = new pg.Client(opened.url);
   await other.connect();
   await other.query('begin');
   await other.query('delete from instances where id = $1', [instance]);
@@ -265,7 +253,7 @@ test('a box with more executions than one purge deletes is purged nevertheless',
 });
 
 test('a transaction of a stalled gateway releases its locks after a timeout', async () => {
-  const pool = createPool(postgres.url, { onError: () => {} });
+  const pool = createPool(opened.url, { onError: () => {} });
   const { rows } = await pool.query('show idle_in_transaction_session_timeout').finally(() => pool.end());
   expect(rows).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
 });

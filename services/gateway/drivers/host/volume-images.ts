@@ -1,5 +1,6 @@
 import { type FileHandle, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
+import { isMissing } from '../../../missing-file.ts';
 import { createGate } from '../../../waiting/gate.ts';
 import type { Volume } from '../driver.ts';
 import { InstanceFailed } from '../instance-failed.ts';
@@ -141,7 +142,7 @@ const sizeOf = async (path: string): Promise<number | undefined> => {
   try {
     return (await stat(path)).size;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 };

@@ -1,5 +1,6 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
+import { isMissing } from '../../../../missing-file.ts';
 import type { BindableLimits, InstanceUsage, Limits } from '../../driver.ts';
 import { type CgroupFolders, readCgroupUsage } from '../../host/cgroup.ts';
 import { checkCgroupLimits, writeCgroupLimits } from '../../host/cgroup-limits.ts';
@@ -145,8 +146,6 @@ const until = async (done: () => Promise<boolean>, withinMs: number, message: st
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 };
-
-const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
 
 /** Repeats what makes groups while one above them vanishes: the removal of the last other box removes their parent. */
 const againWhileMissing = async (make: () => Promise<void>): Promise<void> => {
