@@ -142,7 +142,8 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
         await db.query('drop trigger hold_key on idempotency_keys; drop function hold_key');
         if (key === 'failed') await db.query(`update idempotency_keys set status = 500 where key = 'failed'`);
         await db.end();
-        await gateway.restart();
+        // Without a sweep, the retry has to find out by itself that the code never reached the box.
+        await gateway.restart({ CODEBOX_SWEEP_SECONDS: '60' });
         const ran = await eventually(async () => {
           const response = await send();
           if (response.status === 200) return (await response.json()) as Execution;
@@ -157,6 +158,8 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
         const first = await gateway.get<Execution>(`${path}/${body.items[2]?.id}`);
         expect(first.body).toMatchObject({ status: 'lost', stateLost: false });
       }
+      await gateway.kill('SIGTERM');
+      await gateway.restart({ CODEBOX_SWEEP_SECONDS: '1' });
     },
   );
 

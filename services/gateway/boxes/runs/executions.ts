@@ -199,10 +199,16 @@ export const createExecutions = (options: ExecutionsOptions) => {
     /** Throws `too_many_requests` when nobody may join the readers of this box. */
     expectReader: readers.expectRoom,
 
-    /** Resolves with whether it is certain that none of its code has run or will. */
-    hasNeverStarted: async (ref: BoxRef, id: string): Promise<boolean> => {
+    /** Resolves with whether it is certain that none of its code has run or will. Asks the box when no end is on record yet. */
+    async hasNeverStarted(ref: BoxRef, id: string): Promise<boolean> {
       const row = await store.executions.find(ref.tenant, ref.box, id);
-      return row !== undefined && hasNeverStarted(row);
+      if (row?.status !== 'running') return row !== undefined && hasNeverStarted(row);
+      const server = await access.useJournals(ref).catch(() => undefined);
+      const done = server && (await following.endIfUnknown(row, server));
+      if (!done || !hasNeverStarted(done)) return false;
+      recorder.record(row, done);
+      await recorder.flush();
+      return true;
     },
 
     /** Lists executions of a box, running ones with what the box reports of them. */

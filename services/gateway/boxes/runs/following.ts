@@ -5,6 +5,7 @@ import {
   type ExecutionDone,
   type ExecutionEvent,
   executionEventSchema,
+  hasCode,
 } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
@@ -15,7 +16,7 @@ import type { Activity } from '../life/activity.ts';
 import type { Directory } from '../life/directory.ts';
 import type { Endings } from '../life/endings.ts';
 import type { Recorder } from '../life/recorder.ts';
-import { follow } from './journal.ts';
+import { follow, journalLost } from './journal.ts';
 import { patienceMs, startRunClock } from './run-clock.ts';
 
 export interface FollowingOptions {
@@ -115,6 +116,20 @@ export const createFollowing = (options: FollowingOptions) => {
     return await forgotten(row, server, seq, cause);
   };
 
+  /**
+   * Resolves with the end of an execution that its box does not know and never will; undefined when the box knows it, may still get it, or
+   * does not respond.
+   */
+  const endIfUnknown = async (row: ExecutionRow, server: BoxConnection): Promise<ExecutionDone | undefined> => {
+    try {
+      await server.readExecution(row.id);
+      return undefined;
+    } catch (error) {
+      if (!hasCode(error, 'not_found')) return undefined;
+    }
+    return await lost(row, server, 1, journalLost).catch(() => undefined);
+  };
+
   /** Returns the recorded loss of an execution whose box exists: a box that does not stop its runs is frozen, and they are lost. */
   const recordedLoss = async (row: ExecutionRow): Promise<Cause | undefined> => {
     const { done } = (await store.executions.find(row.tenantId, row.boxId, row.id)) ?? row;
@@ -175,6 +190,7 @@ export const createFollowing = (options: FollowingOptions) => {
     events,
     send,
     forgotten,
+    endIfUnknown,
     isHeld: (id: string): boolean => held.has(id),
 
     /** Follows an execution to its end without a reader. */
@@ -237,7 +253,7 @@ const notStarted: Cause = {
 };
 
 /** Returns whether it is certain that none of its code has run or will. */
-export const hasNeverStarted = ({ status, cause }: Pick<ExecutionRow, 'status' | 'cause'>): boolean =>
+export const hasNeverStarted = ({ status, cause }: Pick<ExecutionDone | ExecutionRow, 'status' | 'cause'>): boolean =>
   status === 'lost' && cause?.code === notStarted.code;
 
 /** Returns the last event of an execution whose end is unknown. */

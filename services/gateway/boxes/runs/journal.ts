@@ -30,6 +30,9 @@ export interface FollowOptions<E extends NumberedEvent> {
   overdue?: AbortSignal;
 }
 
+/** The end of a run that its box does not know. */
+export const journalLost: Cause = { code: 'journal_lost', detail: 'The box has no record of this run.' };
+
 const retryDelaysMs = [50, 200, 500, 1000, 2000, 4000];
 /** For a box whose state is unknown, because the database or the driver is away. */
 const unknownDelayMs = 2000;
@@ -112,9 +115,7 @@ const causeOf = async (error: unknown, causeOfLoss: () => Promise<Cause | undefi
   if (hasCode(error, 'unavailable', 'protocol') || hasCode(error, 'too_large'))
     return { code: 'protocol_error', detail: error.message };
   if (hasCode(error, 'unavailable')) return await diagnose();
-  if (hasCode(error, 'not_found')) {
-    return (await diagnose()) ?? { code: 'journal_lost', detail: 'The box has no record of this run.' };
-  }
+  if (hasCode(error, 'not_found')) return (await diagnose()) ?? journalLost;
   throw error;
 };
 

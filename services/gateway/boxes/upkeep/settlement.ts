@@ -7,6 +7,7 @@ import type { Directory } from '../life/directory.ts';
 import type { Endings } from '../life/endings.ts';
 import type { Recorder } from '../life/recorder.ts';
 import { causeOfRunLoss, type Following, lostEvent } from '../runs/following.ts';
+import { journalLost } from '../runs/journal.ts';
 import { noEnd } from '../runs/run-clock.ts';
 
 export interface SettlementOptions {
@@ -60,7 +61,7 @@ export const createSettlement = (options: SettlementOptions) => {
       if (!(error instanceof CodeBoxError)) throw error;
       if (error.code === 'not_found') {
         if (!isOurs) return;
-        cause = { code: 'journal_lost', detail: 'The box has no record of this run.' };
+        cause = journalLost;
       }
     }
     if (isHeld) return;
