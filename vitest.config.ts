@@ -12,7 +12,10 @@ const folder = `${import.meta.dirname}/.codebox/test-cache`;
 const alone = ['test/faults/overload.test.ts', 'test/faults/kills.test.ts'];
 /** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does. */
 const cluster = ['test/**/kubernetes!(-nodes).test.ts'];
-/** What kills parts of that cluster, before anything else uses it. It mostly waits, and leaves the processors to what needs no cluster. */
+/**
+ * What kills parts of that cluster, and stops it once nothing else needs it: its programs take a tenth of a processor. It mostly waits, and
+ * leaves the processors to what needs no cluster.
+ */
 const breaking = ['test/faults/kubernetes-nodes.test.ts'];
 /** What mostly waits for outages and sweeps: it leaves the cluster the processors. */
 const waiting = [
@@ -54,26 +57,26 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: 'together',
-          include: ['test/**/*.test.ts'],
-          exclude: [...alone, ...cluster, ...waiting, ...unbreakable],
-          globalSetup,
-          maxWorkers,
-          sequence: { groupOrder: 1 },
-        },
-      },
-      { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
-      {
-        extends: true,
-        test: {
           name: 'cluster',
           include: [...cluster, ...waiting],
           exclude: unavailable,
           globalSetup,
           maxWorkers: maxWorkers + 1,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 1 },
         },
       },
+      {
+        extends: true,
+        test: {
+          name: 'together',
+          include: ['test/**/*.test.ts'],
+          exclude: [...alone, ...cluster, ...waiting, ...unbreakable],
+          globalSetup,
+          maxWorkers,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 3 } } },
     ],
   },
 });

@@ -14,6 +14,7 @@ interface Prepared {
   failure?: string;
   /** Whether this machine has a cluster. */
   isOffered: boolean;
+  resume?(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -21,6 +22,8 @@ interface Prepared {
 export interface TestCluster extends AsyncDisposable {
   /** Never rejects. */
   prepared: Promise<Prepared>;
+  /** Starts it again if tests have stopped it. */
+  resume(): Promise<void>;
 }
 
 interface TestClusterOptions {
@@ -73,13 +76,17 @@ const bringUp = (folder: string, count: number = nodes.length): Promise<string> 
  * one of two nodes with the box image.
  */
 export const startCluster = (options: TestClusterOptions): TestCluster => {
-  const prepared = prepare(options).catch(async (error: unknown) => ({
+  const prepared = prepare(options).catch(async (error: unknown): Promise<Prepared> => ({
     env: {},
     failure: await describeFailure(error, options.folder),
     isOffered: true,
     stop: async () => {},
   }));
-  return { prepared, [Symbol.asyncDispose]: async () => (await prepared).stop() };
+  return {
+    prepared,
+    resume: async () => (await prepared).resume?.(),
+    [Symbol.asyncDispose]: async () => (await prepared).stop(),
+  };
 };
 
 /** Returns the messages of an error and its causes, and the last lines of the cluster's logs. */
@@ -128,7 +135,8 @@ const prepare = async (options: TestClusterOptions): Promise<Prepared> => {
     CODEBOX_TEST_RUNTIME_CLASS: 'gvisor',
   };
   const owned = stack.move();
-  return { env, isOffered: true, stop: () => owned.disposeAsync() };
+  const resume = async () => void (await bringUp(folder));
+  return { env, isOffered: true, resume, stop: () => owned.disposeAsync() };
 };
 
 /** The file with the name of the image that all nodes have. */

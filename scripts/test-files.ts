@@ -30,6 +30,8 @@ interface TestFilesOptions {
   mostAgain: number;
   signal: AbortSignal;
   heading: (text: string) => void;
+  /** Called with the paths of the files that are about to be run once more. */
+  beforeAgain: (files: readonly string[]) => Promise<void>;
 }
 
 const hasFailed = ({ status }: { status: string }): boolean => status === 'failed';
@@ -69,10 +71,9 @@ export const runTestFiles = async (wanted: readonly string[], options: TestFiles
   if (failed.length > 0 && failed.length <= options.mostAgain && !options.signal.aborted) {
     options.heading('Failed files, run once more by themselves');
     const files = failed.map((file) => ({ name: relative(projectFolder, file.name), output: failureOf(file) }));
-    const again = await runVitest(
-      files.map(({ name }) => name),
-      options,
-    );
+    const names = files.map(({ name }) => name);
+    await options.beforeAgain(names);
+    const again = await runVitest(names, options);
     if (again.numFailedTests === 0) {
       unsteady = files;
       const steady = found.testResults.filter((file) => !hasFailed(file));

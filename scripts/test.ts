@@ -118,7 +118,11 @@ const main = async (): Promise<void> => {
   heading(isQuick ? 'The quick tests' : 'All other tests');
   const wanted = isQuick && filters.length === 0 ? quickFiles : filters;
   const env = { ...drivers.env, ...(await clusterEnv(cluster)) };
-  const files = await runTestFiles(wanted, { folder, env, mostAgain, signal, heading });
+  // The last tests of the cluster stop it.
+  const beforeAgain = async (names: readonly string[]) => {
+    if (names.some((name) => name.includes('kubernetes'))) await cluster?.resume();
+  };
+  const files = await runTestFiles(wanted, { folder, env, mostAgain, signal, heading, beforeAgain });
   unsteady.push(...files.unsteady);
   // Filters skip tests on purpose.
   if (wanted.length === 0) notRun.push(...files.skipped);
