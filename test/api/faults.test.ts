@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Box, Execution, ExecutionEvent } from '#contract';
 import { createTokens } from '../../services/gateway/box-server/transport/endpoint.ts';
 import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
@@ -114,6 +114,10 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
   testOnce(
     'code that never reached its box is recorded as not started, and a retry of its request runs it once',
     async () => {
+      onTestFinished(async () => {
+        await gateway.kill('SIGTERM');
+        await gateway.restart({ CODEBOX_SWEEP_SECONDS: '1' });
+      });
       const path = `/v1/boxes/${box.id}/executions`;
       const waiting = `select from pg_locks where locktype = 'advisory' and not granted`;
       // A gateway that stops in order still records that the request failed, unlike one that dies.
@@ -158,8 +162,6 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
         const first = await gateway.get<Execution>(`${path}/${body.items[2]?.id}`);
         expect(first.body).toMatchObject({ status: 'lost', stateLost: false });
       }
-      await gateway.kill('SIGTERM');
-      await gateway.restart({ CODEBOX_SWEEP_SECONDS: '1' });
     },
   );
 

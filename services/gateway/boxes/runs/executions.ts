@@ -199,11 +199,16 @@ export const createExecutions = (options: ExecutionsOptions) => {
     /** Throws `too_many_requests` when nobody may join the readers of this box. */
     expectReader: readers.expectRoom,
 
-    /** Resolves with whether it is certain that none of its code has run or will. Asks the box when no end is on record yet. */
+    /**
+     * Resolves with whether it is certain that none of its code has run or will. When no end is on record yet, its box is asked, which
+     * refuses code that it does not know from then on, and the end is recorded. Throws as the use of a box does when it does not respond.
+     */
     async hasNeverStarted(ref: BoxRef, id: string): Promise<boolean> {
       const row = await store.executions.find(ref.tenant, ref.box, id);
       if (row?.status !== 'running') return row !== undefined && hasNeverStarted(row);
-      const server = await access.useJournals(ref).catch(() => undefined);
+      // Whoever follows it here finds its end.
+      if (following.isHeld(id)) return false;
+      const server = await access.useJournals(ref);
       const done = server && (await following.endIfUnknown(row, server));
       if (!done || !hasNeverStarted(done)) return false;
       recorder.record(row, done);

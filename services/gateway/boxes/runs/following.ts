@@ -117,17 +117,17 @@ export const createFollowing = (options: FollowingOptions) => {
   };
 
   /**
-   * Resolves with the end of an execution that its box does not know and never will; undefined when the box knows it, may still get it, or
-   * does not respond.
+   * Resolves with the end of an execution of which its box has no record, and makes it refuse its code; undefined when the box has one.
+   * Throws `unavailable` when the box does not respond, or when the code may be on its way to it.
    */
   const endIfUnknown = async (row: ExecutionRow, server: BoxConnection): Promise<ExecutionDone | undefined> => {
     try {
       await server.readExecution(row.id);
       return undefined;
     } catch (error) {
-      if (!hasCode(error, 'not_found')) return undefined;
+      if (!hasCode(error, 'not_found')) throw error;
     }
-    return await lost(row, server, 1, journalLost).catch(() => undefined);
+    return await lost(row, server, 1, journalLost);
   };
 
   /** Returns the recorded loss of an execution whose box exists: a box that does not stop its runs is frozen, and they are lost. */

@@ -30,7 +30,7 @@ export interface FollowOptions<E extends NumberedEvent> {
   overdue?: AbortSignal;
 }
 
-/** The end of a run that its box does not know. */
+/** Why a run is lost of which its box has no record. */
 export const journalLost: Cause = { code: 'journal_lost', detail: 'The box has no record of this run.' };
 
 const retryDelaysMs = [50, 200, 500, 1000, 2000, 4000];

@@ -48,13 +48,8 @@ const setUp = () => {
   const background = createBackground(() => {});
   const bounds = { hasRoom: async () => true, refusal: () => new Error('full'), noteResponse: () => {} };
   const claims = createKeyClaims({ idempotency, bounds: bounds as never, background });
-  const take = (key: string) =>
-    claims.take({
-      tenantId: 't',
-      key,
-      requestHash: 'h',
-      isVoid: async (known) => known.isAbandoned && !known.mayHaveStarted,
-    });
+  const isUnused = async (known: KeyRecord) => known.isAbandoned && !known.mayHaveStarted;
+  const take = (key: string, isVoid = isUnused) => claims.take({ tenantId: 't', key, requestHash: 'h', isVoid });
   return { rows, state, take, background };
 };
 
@@ -121,4 +116,22 @@ test('a key of this gateway without a request in progress is taken over by exact
   const all = await Promise.all(Array.from({ length: 5 }, () => take('k')));
   expect(all.filter(({ claim }) => claim)).toHaveLength(1);
   expect(all.filter(({ known }) => known?.isAbandoned)).toEqual([]);
+});
+
+test('a repeat while the key of a dead gateway changes hands does not get the record of the first request', async () => {
+  const { rows, take } = setUp();
+  const dead = { ...nothing, requestHash: 'h', claimId: 'dead', isOwn: false, isAbandoned: true };
+  const refusal = { code: 'conflict', reason: 'key_in_use' };
+  rows.set('elsewhere', dead);
+  const outrun = take('elsewhere', async () => {
+    rows.set('elsewhere', { ...dead, claimId: 'other', isAbandoned: false });
+    return true;
+  });
+  await expect(outrun).rejects.toMatchObject(refusal);
+  rows.set('here', dead);
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const first = take('here', () => promise);
+  await expect(take('here')).rejects.toMatchObject(refusal);
+  resolve(true);
+  expect((await first).claim).toBeDefined();
 });

@@ -161,11 +161,10 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
       await writePending(name);
       if (held.has(name)) {
         const found = await idempotency.find(tenantId, key);
-        if (found) return knownAs(found.isOwn ? { ...found, isAbandoned: false } : found);
-        throw new CodeBoxError('conflict', 'This Idempotency-Key is in use; try again.', {
-          reason: 'key_in_use',
-          retryAfterSeconds: 1,
-        });
+        if (found?.isOwn) return knownAs({ ...found, isAbandoned: false });
+        // Whether it is taken over from another gateway is just being decided.
+        if (!found || found.isAbandoned) throw inUse();
+        return knownAs(found);
       }
       held.add(name);
       const claim = { tenantId, key, id: randomUUID() };
@@ -173,8 +172,11 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
       try {
         const row = await claimOrFind(claim, requestHash);
         const found = row?.isOwn ? { ...row, isAbandoned: row.status === null } : row;
-        isTaken = !found || ((await isVoid(found)) && (await idempotency.takeOver(claim, found)));
-        return found && !isTaken ? knownAs(found) : { claim: toClaim(name, claim), known: undefined };
+        if (found && !(await isVoid(found))) return knownAs(found);
+        // Another gateway may be faster, and does the work.
+        if (found && !(await idempotency.takeOver(claim, found))) throw inUse();
+        isTaken = true;
+        return { claim: toClaim(name, claim), known: undefined };
       } catch (error) {
         // A statement that fails without a response may still be executed.
         if (isUnavailable(error)) keep(name, { claim, response: null, isAdvanced: false });
@@ -185,5 +187,11 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
     },
   };
 };
+
+const inUse = () =>
+  new CodeBoxError('conflict', 'This Idempotency-Key is in use; try again.', {
+    reason: 'key_in_use',
+    retryAfterSeconds: 1,
+  });
 
 export type KeyClaims = ReturnType<typeof createKeyClaims>;
