@@ -54,7 +54,7 @@ class Loaded:
 def load() -> Loaded:
     """Load everything. The paths in the environment have to be those that boxes have.
 
-    Garbage is collected once in the end, and again in each forked process.
+    Garbage is collected once in the end, and then in box servers and kernels only.
     """
     # Collections while modules are loaded find nothing, in a tenth of the time that it takes.
     gc.disable()
