@@ -76,12 +76,14 @@ const bringUp = (folder: string, count: number = nodes.length): Promise<string> 
  * one of two nodes with the box image.
  */
 export const startCluster = (options: TestClusterOptions): TestCluster => {
-  const prepared = prepare(options).catch(async (error: unknown): Promise<Prepared> => ({
-    env: {},
-    failure: await describeFailure(error, options.folder),
-    isOffered: true,
-    stop: async () => {},
-  }));
+  const prepared = prepare(options).catch(
+    async (error: unknown): Promise<Prepared> => ({
+      env: {},
+      failure: await describeFailure(error, options.folder),
+      isOffered: true,
+      stop: async () => {},
+    }),
+  );
   return {
     prepared,
     resume: async () => (await prepared).resume?.(),
@@ -132,6 +134,8 @@ const prepare = async (options: TestClusterOptions): Promise<Prepared> => {
       CODEBOX_TEST_CLUSTER_NODE: nodes[0],
     }),
     CODEBOX_TEST_CLUSTER_TO_BREAK: folder,
+    // After its last test.
+    CODEBOX_TEST_CLUSTER_STOPS: '1',
     CODEBOX_TEST_RUNTIME_CLASS: 'gvisor',
   };
   const owned = stack.move();

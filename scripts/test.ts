@@ -120,7 +120,8 @@ const main = async (): Promise<void> => {
   const env = { ...drivers.env, ...(await clusterEnv(cluster)) };
   // The last tests of the cluster stop it.
   const beforeAgain = async (names: readonly string[]) => {
-    if (names.some((name) => name.includes('kubernetes'))) await cluster?.resume();
+    if (!names.some((name) => name.includes('kubernetes'))) return;
+    await cluster?.resume().catch((error: Error) => log(`The cluster did not start again: ${error.message}`));
   };
   const files = await runTestFiles(wanted, { folder, env, mostAgain, signal, heading, beforeAgain });
   unsteady.push(...files.unsteady);
