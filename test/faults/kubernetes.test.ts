@@ -100,7 +100,7 @@ describe('three gateways in a cluster', { timeout: 240_000 }, () => {
   });
 
   test('whose API server refuses requests, loses responses and cuts watches create every box once', async () => {
-    const faults: Fault[] = [429, 'lost response', 409, undefined];
+    const faults: Fault[] = [429, 'lost response', 409, 'roles not read', undefined];
     let [requests, creations] = [0, 0];
     proxy.faultOf = ({ method, path }) => {
       requests += 1;

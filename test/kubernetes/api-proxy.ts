@@ -10,8 +10,11 @@ interface ApiRequest {
   path: string;
 }
 
-/** The fault of a request: the proxy refuses it with this status, does not respond, or loses the response after the server has acted. */
-export type Fault = number | 'silence' | 'lost response' | undefined;
+/**
+ * The fault of a request: the proxy refuses it with this status, or as a server that has just started and not read its roles, does not
+ * respond, or loses the response after the server has acted.
+ */
+export type Fault = number | 'roles not read' | 'silence' | 'lost response' | undefined;
 
 /** Stands between a gateway and an API server, and fails as API servers do. */
 export interface ApiProxy extends AsyncDisposable {
@@ -37,10 +40,12 @@ export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
     const { method = '', url = '', headers } = near;
     const fault = proxy.faultOf({ method, path: url });
     if (fault === 'silence') return;
-    if (typeof fault === 'number') {
+    if (typeof fault === 'number' || fault === 'roles not read') {
+      const code = fault === 'roles not read' ? 403 : fault;
+      const message = code !== fault ? 'pods is forbidden: RBAC: role.rbac.authorization.k8s.io "gateway" not found' : '';
       near.resume();
-      response.writeHead(fault, { 'content-type': 'application/json', 'retry-after': '1' });
-      response.end(JSON.stringify({ kind: 'Status', status: 'Failure', code: fault }));
+      response.writeHead(code, { 'content-type': 'application/json', 'retry-after': '1' });
+      response.end(JSON.stringify({ kind: 'Status', status: 'Failure', code, message }));
       return;
     }
     const { host } = new URL(cluster.server);
