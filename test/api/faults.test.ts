@@ -151,7 +151,9 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
         const ran = await eventually(async () => {
           const response = await send();
           if (response.status === 200) return (await response.json()) as Execution;
-          expect(response.status).toBe(409);
+          // Until the gateway that recorded it counts as dead, its code may still be on its way.
+          expect([409, 503]).toContain(response.status);
+          expect(response.headers.get('retry-after')).toBe('1');
           await response.body?.cancel();
           return undefined;
         });
