@@ -42,7 +42,8 @@ export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
     if (fault === 'silence') return;
     if (typeof fault === 'number' || fault === 'roles not read') {
       const code = fault === 'roles not read' ? 403 : fault;
-      const message = code !== fault ? 'pods is forbidden: RBAC: role.rbac.authorization.k8s.io "gateway" not found' : '';
+      const message =
+        code !== fault ? 'pods is forbidden: RBAC: role.rbac.authorization.k8s.io "gateway" not found' : '';
       near.resume();
       response.writeHead(code, { 'content-type': 'application/json', 'retry-after': '1' });
       response.end(JSON.stringify({ kind: 'Status', status: 'Failure', code, message }));
