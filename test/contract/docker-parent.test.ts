@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -17,13 +17,17 @@ import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, littleMem
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cbx-'));
 const deployment = `parent-${process.pid}`;
+/** Those of gateways in processes of their own. */
+const alone = { dataDir: mkdtempSync(join(tmpdir(), 'cbx-')), deployment: `${deployment}-alone` };
+/** A parent that no gateway uses ends after 10 seconds. */
+const idleMs = 12_000;
 const image = process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest';
 const daemon = createDaemon();
 const forks: unknown[] = [];
 
 /** Returns the containers of parents. */
-const parents = async (): Promise<ContainerInspectInfo[]> => {
-  const filters = { label: [`codebox.deployment=${deployment}`, 'codebox.parent'] };
+const parents = async (of = { deployment }): Promise<ContainerInspectInfo[]> => {
+  const filters = { label: [`codebox.deployment=${of.deployment}`, 'codebox.parent'] };
   const found = await daemon.call(deadline(), (docker) => docker.listContainers({ all: true, filters }));
   const inspected = found.map(({ Id }) =>
     daemon.callIfThere(deadline(), (docker) => docker.getContainer(Id).inspect()),
@@ -31,8 +35,8 @@ const parents = async (): Promise<ContainerInspectInfo[]> => {
   return (await Promise.all(inspected)).filter((container) => container !== undefined);
 };
 
-const onlyParent = async (): Promise<ContainerInspectInfo> => {
-  const [parent, ...others] = await parents();
+const onlyParent = async (of = { deployment }): Promise<ContainerInspectInfo> => {
+  const [parent, ...others] = await parents(of);
   if (parent === undefined || others.length > 0) throw new Error(`there are ${others.length + 1} parents or none`);
   return parent;
 };
@@ -68,17 +72,31 @@ const ask = async (parent: ContainerInspectInfo, request: Record<string, unknown
 /** Creates an instance with a driver of its own, and then waits. */
 const script = (spec: Record<string, unknown>) => `
 import { createDockerDriver } from ${JSON.stringify(resolve('services/gateway/drivers/docker/driver.ts'))};
-const driver = await createDockerDriver(${JSON.stringify({ dataDir, deployment, sharedParent: true })});
+const driver = await createDockerDriver(${JSON.stringify({ ...alone, sharedParent: true, parentsFolder: `${alone.dataDir}/parents` })});
 await driver.create(${JSON.stringify(spec)}, AbortSignal.timeout(60_000));
 console.log('created');
 setInterval(() => {}, 1000);
 `;
+
+const startGateway = async (spec: Record<string, unknown>): Promise<ChildProcess> => {
+  const gateway = spawn(process.execPath, ['--input-type=module', '-e', script(spec)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  expect(String(await once(gateway.stdout, 'data'))).toBe('created\n');
+  return gateway;
+};
+
+const killed = async (gateway: ChildProcess): Promise<void> => {
+  gateway.kill('SIGKILL');
+  await once(gateway, 'exit');
+};
 
 if (hasDriver('docker') && runtimes.includes('runc')) {
   const driver = await createDockerDriver({
     dataDir,
     deployment,
     sharedParent: true,
+    parentsFolder: join(dataDir, 'parents'),
     onFork: (failure) => forks.push(failure),
     forkDeadlines: { forkMs: 4000, closeMs: 1000 },
   });
@@ -90,7 +108,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
   afterAll(async () => {
     await endAll();
     for (const { Id } of await parents()) await daemon.docker.getContainer(Id).remove({ force: true });
-    await rm(dataDir, { recursive: true, force: true });
+    for (const folder of [dataDir, alone.dataDir]) await rm(folder, { recursive: true, force: true });
   });
 
   describe('a container whose server is forked', () => {
@@ -180,7 +198,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
       const folder = folderOf(await onlyParent());
       expect([(await stat(folder)).mode & 0o777, (await readdir(folder)).sort()]).toEqual([
         0o700,
-        ['seccomp.bpf', 'seccomp.json', 'socket'],
+        ['gateways', 'name', 'seccomp.bpf', 'seccomp.json', 'socket'],
       ]);
     });
 
@@ -202,18 +220,21 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
     });
   });
 
-  test('a gateway that is killed leaves no parent, and its boxes go on', async () => {
-    const [id, token] = [`killed-${process.pid}`, 'x'.repeat(40)];
-    const spec = { id, token, image, limits: { cpus: 1, memoryMb: 512, diskMb: 96, pids: 128 }, network: 'none' };
-    const gateway = spawn(process.execPath, ['--input-type=module', '-e', script(spec)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    expect(String(await once(gateway.stdout, 'data'))).toBe('created\n');
-    const before = await parents();
-    gateway.kill('SIGKILL');
-    await until(async () => (await parents()).length === before.length - 1);
-    expect(await driver.inspect(id, deadline())).toMatchObject({ state: 'running' });
-    await driver.destroy(id, deadline());
+  test('is shared by the gateways of a deployment, and ends after the last one, whose boxes go on', async () => {
+    const spec = { token: 'x'.repeat(40), image, limits: littleMemory, network: 'none' };
+    const [one, other] = [`one-${process.pid}`, `other-${process.pid}`];
+    const [first, second] = [await startGateway({ ...spec, id: one }), await startGateway({ ...spec, id: other })];
+    const { Id } = await onlyParent(alone);
+    await killed(first);
+    await sleep(idleMs);
+    expect(await onlyParent(alone)).toMatchObject({ Id });
+    await killed(second);
+    await until(async () => (await parents(alone)).length === 0);
+    const next = await createDockerDriver(alone);
+    for (const id of [one, other]) {
+      expect(await next.inspect(id, deadline())).toMatchObject({ state: 'running' });
+      await next.destroy(id, deadline());
+    }
   });
 
   describe('a fork into a container that does not succeed', () => {

@@ -1,9 +1,10 @@
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
-import { readFile, rm } from 'node:fs/promises';
+import { existsSync, mkdtempSync } from 'node:fs';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
@@ -16,6 +17,8 @@ import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, littleMem
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cbx-'));
 const forks: unknown[] = [];
+/** A parent that no gateway uses ends after 10 seconds. */
+const idleMs = 12_000;
 
 /** Lists the parents and their forks that are not in a box yet, which are root's. */
 const parents = async (): Promise<number[]> => (await allParents()).filter((pid) => !others.has(pid));
@@ -60,10 +63,32 @@ const connectTo = (parent: number) => {
   return connection;
 };
 
+/** Creates an instance with a driver of its own in a process of its own, which then waits. */
+const startGateway = async (name: string, parentsFolder: string): Promise<ChildProcess> => {
+  const options = { dataDir: join(dataDir, name), deployment: `${name}-${process.pid}`, parentsFolder };
+  const limits = { ...littleMemory, diskMb: 64 };
+  const spec = { id: `${name}-${process.pid}`, token: 'x'.repeat(40), image: '', limits, network: 'none' };
+  const script = `
+import { createLocalDriver } from ${JSON.stringify(resolve('services/gateway/drivers/local/driver.ts'))};
+const onFork = (failure) => failure && console.log(failure);
+const driver = await createLocalDriver({ ...${JSON.stringify(options)}, onFork });
+await driver.create(${JSON.stringify(spec)}, AbortSignal.timeout(60_000));
+console.log('created');
+process.once('SIGTERM', () => driver.destroy('${spec.id}', AbortSignal.timeout(60_000)).then(() => process.exit()));
+setInterval(() => {}, 1000);
+`;
+  const gateway = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  expect(String(await once(gateway.stdout, 'data'))).toBe('created\n');
+  return gateway;
+};
+
 if (hasDriver('local') && process.getuid?.() === 0) {
   const driver = await createLocalDriver({
     dataDir,
     deployment: `parent-${process.pid}`,
+    parentsFolder: join(dataDir, 'parents'),
     onFork: (failure) => forks.push(failure),
     forkDeadlines: { forkMs: 4000, closeMs: 1000 },
   });
@@ -123,6 +148,28 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       expect(await parents()).not.toContain(parent);
       await Promise.all([end(before), end(after)]);
     });
+  });
+
+  test('a parent serves all gateways of a host, and ends after the last one', async () => {
+    const folder = join(dataDir, 'shared');
+    const [first, second] = await Promise.all([startGateway('one', folder), startGateway('other', folder)]);
+    const [name = ''] = await readdir(folder);
+    const parent = await readFile(`${folder}/${name}/process-group`, 'utf8');
+    first.kill('SIGTERM');
+    await once(first, 'exit');
+    await sleep(idleMs);
+    expect(await readdir(folder)).toEqual([name]);
+    const third = await startGateway('third', folder);
+    expect(await readFile(`${folder}/${name}/process-group`, 'utf8')).toBe(parent);
+    for (const gateway of [second, third]) {
+      gateway.kill('SIGTERM');
+      await once(gateway, 'exit');
+    }
+    await until(async () => !existsSync(`/proc/${parent}`));
+    const fourth = await startGateway('fourth', folder);
+    expect(await readFile(`${folder}/${name}/process-group`, 'utf8')).not.toBe(parent);
+    fourth.kill('SIGTERM');
+    await once(fourth, 'exit');
   });
 
   describe('a fork that does not succeed', () => {

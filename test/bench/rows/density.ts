@@ -15,7 +15,7 @@ export const measureDensity = async (drivers: readonly GatewayOptions[]): Promis
     ratios: [],
     bars: [],
     notes: [
-      `Measured with ${size} boxes, each with a Python kernel that has loaded numpy, pandas and matplotlib. The memory of a box of Docker includes the process that keeps its container; that of a local box does not include the parent of its server, of which there is one per gateway.`,
+      `Measured with ${size} boxes, each with a Python kernel that has loaded numpy, pandas and matplotlib. The memory of a box of Docker includes the process that keeps its container; that of a local box does not include the parent of its server, of which there is one per host.`,
       'The CPU of a warm box is that of its own processes until it is warm; that of the whole machine includes the gateway, its database and the Docker daemon while the pool is refilled.',
     ],
   };

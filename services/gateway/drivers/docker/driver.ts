@@ -16,10 +16,11 @@ import { createVolumeImages } from '../host/volume-images.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { createParents, type ForkDeadlines } from '../parent/parents.ts';
+import { hostParents } from '../parent/shared-parent.ts';
 import { bindCgroup, bindLimits, bindNetwork } from './containers/binding.ts';
 import { createContainerCgroups } from './containers/cgroup.ts';
 import { containerName, inspectedInstance, isMadeFrom } from './containers/instance.ts';
-import { mountsReachDaemon } from './containers/mounts.ts';
+import { mountsReachDaemon, sharesFilesWithDaemon } from './containers/mounts.ts';
 import { containerRevision, findImageId } from './containers/revision.ts';
 import { writeSystemFiles } from './containers/system-files.ts';
 import { containerUsage } from './containers/usage.ts';
@@ -30,7 +31,7 @@ import { createGpuDevices, type DevicesByKind } from './gpus.ts';
 import { create, destroy, incomplete, leftovers, list, type Parts } from './instances.ts';
 import { createInternetNetwork } from './network/network.ts';
 import { createImageParents } from './parent/image-parents.ts';
-import { removeLeftFolders, startParent } from './parent/start.ts';
+import { findParentContainer } from './parent/start.ts';
 import { readPosture } from './posture.ts';
 
 const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
@@ -61,6 +62,8 @@ export interface DockerDriverOptions {
   onBackend?: CircuitOptions['onChange'];
   /** Whether box servers are forked from one container for each image, which has nearly all rights on the host; false by default. */
   sharedParent?: boolean;
+  /** The folder where gateways find those containers; by default one for all deployments of root on this host, in a container the data folder's. */
+  parentsFolder?: string;
   /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
   onFork?: (failure?: unknown) => void;
   forkDeadlines?: ForkDeadlines;
@@ -91,9 +94,10 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const obstacle = await internet.obstacle(signal);
   const seccomp = JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8')));
   // Beside the folder whose entries are those of instances.
-  const parentSockets = `${parent}-parents`;
-  await removeLeftFolders(parentSockets);
-  const parentContainers = { daemon, socketParent: parentSockets, deployment, packages, seccomp };
+  const seesHost = process.getuid?.() === 0 && (await sharesFilesWithDaemon());
+  const { parentsFolder = seesHost ? hostParents : `${parent}-parents` } = options;
+  const findParent = (image: string, wanted: AbortSignal) =>
+    findParentContainer(daemon, posture.daemonId, { deployment, image, packages, seccomp }, parentsFolder, wanted);
   const parts: Parts = {
     dataDir,
     site,
@@ -116,11 +120,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     seccomp,
     parents: options.sharedParent
       ? createImageParents((image) =>
-          createParents(
-            (wanted) => startParent(parentContainers, image, wanted),
-            options.onFork,
-            options.forkDeadlines,
-          ),
+          createParents((wanted) => findParent(image, wanted), options.onFork, options.forkDeadlines),
         )
       : undefined,
     userOf: posture.userOf,

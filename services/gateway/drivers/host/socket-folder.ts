@@ -39,13 +39,18 @@ export const socketParent = async (dataDir: string): Promise<string> => {
   const wanted = [`${dataDir}/run`, `${root ? '/run' : tmpdir()}/${name}`];
   const parent = wanted.find((path) => Buffer.byteLength(path) <= maxFolderBytes);
   if (parent === undefined) throw new CodeBoxError('internal', 'No folder for sockets has a short enough path.');
-  await mkdir(parent, { recursive: true, mode: 0o700 });
-  const found = await lstat(parent);
-  if (!found.isDirectory() || found.uid !== process.getuid?.()) {
-    throw new CodeBoxError('internal', 'The folder for sockets belongs to another user.', { cause: parent });
-  }
-  await chmod(parent, 0o700);
+  await makePrivate(parent);
   return realpath(parent);
+};
+
+/** Creates a folder for sockets that this user alone can enter, unless it exists. Throws `internal` when another user owns it. */
+export const makePrivate = async (folder: string): Promise<void> => {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const found = await lstat(folder);
+  if (!found.isDirectory() || found.uid !== process.getuid?.()) {
+    throw new CodeBoxError('internal', 'The folder for sockets belongs to another user.', { cause: folder });
+  }
+  await chmod(folder, 0o700);
 };
 
 /**

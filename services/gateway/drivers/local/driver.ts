@@ -36,8 +36,7 @@ import { createInstanceFolders, type InstanceFolders } from './instances/instanc
 import { launch } from './instances/launcher.ts';
 import { isAlive, type ProcessIdentity } from './instances/processes.ts';
 import { connect, disconnect, endKeeper, internetObstacle } from './network/internet.ts';
-import { parentCommand } from './parent/command.ts';
-import { startParent } from './parent/start.ts';
+import { findLocalParent } from './parent/start.ts';
 import { readPosture } from './posture.ts';
 import { environmentRevision } from './revision.ts';
 import { boxEnvironment, holderCommand, resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
@@ -61,6 +60,8 @@ export interface LocalDriverOptions {
   volumesMb?: number | undefined;
   /** Whether box servers are forked from a parent, for which this process has to be root; true by default. */
   sharedParent?: boolean;
+  /** The folder where gateways find the parents of this host: those of all deployments of root by default. */
+  parentsFolder?: string;
   /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
   onFork?: (failure?: unknown) => void;
   forkDeadlines?: ForkDeadlines;
@@ -90,8 +91,9 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const nameServers = obstacle === undefined ? publicNameServers : [];
   const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates, nameServers);
   const files = { ...localEnvironment, server: `${boxFolder}/server`, etc, packages };
-  const start = (signal: AbortSignal) => startParent(parentCommand(files), signal);
   const isForked = root && posture.cgroups !== undefined && sharedParent;
+  const revision = await environmentRevision(boxFolder, localEnvironment, packages, etc, isForked);
+  const findParent = findLocalParent(files, revision, options.parentsFolder);
   const parts: Parts = {
     dataDir,
     site,
@@ -111,9 +113,9 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     packages,
     supportsNoNestedUsers: posture.supportsNoNestedUsers,
     hasCgroups: posture.cgroups !== undefined,
-    parents: isForked ? createParents(start, options.onFork, options.forkDeadlines) : undefined,
+    parents: isForked ? createParents(findParent, options.onFork, options.forkDeadlines) : undefined,
     watchers: new Set(),
-    revision: await environmentRevision(boxFolder, localEnvironment, packages, etc, isForked),
+    revision,
   };
   const capabilities: Capabilities = {
     images: false,

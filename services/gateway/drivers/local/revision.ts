@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { readBuildContext } from '../host/build-context.ts';
 import type { PackageSources } from '../package-sources.ts';
 import type { LocalEnvironment } from './environment/environment.ts';
@@ -21,7 +22,7 @@ export const environmentRevision = async (
     id: 'any',
     token: '',
     venv,
-    etc,
+    etc: basename(etc),
     server: '',
     start: '',
     passwd: '',

@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
 import { nextLine } from './line.ts';
@@ -23,13 +23,9 @@ export type ForkRequest = {
     }
 );
 
-/** A running parent. */
+/** A running parent, which this process uses until it leaves it. */
 export interface Parent {
-  /** How many forks were requested of it. */
-  forks: number;
-  /** By `performance.now()`. */
-  readonly startedAt: number;
-  /** Whether it has ended, or is about to. */
+  /** Whether it has ended, is about to, or has forked enough. */
   readonly ended: boolean;
   /**
    * Forks a box server into a sandbox; resolves with a function that passes it its environment, with which it serves. Throws an Error with the
@@ -42,53 +38,48 @@ export interface Parent {
     closeMs: number,
     signal: AbortSignal,
   ): Promise<() => void>;
-  /** Ends it. The servers that it has forked go on. */
-  end(): void;
+  /** Uses it no longer. It ends soon after the last gateway has left it; the servers that it has forked go on. */
+  leave(): void;
 }
 
-/** The process of a parent. */
-export interface ParentProcess {
-  readonly ended: boolean;
-  end(): void;
-}
-
-/** Returns the parent that runs in a process and listens on the Unix socket at `path`. */
-export const createParent = (process: ParentProcess, path: string): Parent => ({
-  forks: 0,
-  startedAt: performance.now(),
-  get ended() {
-    return process.ended;
-  },
-  async fork(request, environment, closeMs, signal) {
-    this.forks += 1;
-    const connection = connect({ path });
-    const closed = new Promise<true>((done) => connection.once('close', () => done(true)));
-    const hasClosed = () => Promise.race([closed, sleep(closeMs, false, { ref: false })]);
-    // Whoever waits for a line learns of it.
-    connection.on('error', () => {});
-    try {
-      connection.write(`${JSON.stringify(request)}\n`);
-      const reply = await nextLine(connection, signal);
-      if (reply !== 'ready') throw new Error(reply);
-    } catch (error) {
-      // A forked process gives up at the end of this side, and every one keeps the other side open as long as it lives.
-      connection.resume().end();
-      if (await hasClosed()) throw error;
-      // Otherwise it could fork once it goes on.
-      this.end();
-      if (await hasClosed()) throw error;
-      throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
-        cause: error,
-        retryAfterSeconds: 5,
-      });
-    }
-    return () =>
-      void connection
-        .resume()
-        .unref()
-        .end(`${JSON.stringify({ environment })}\n`);
-  },
-  end() {
-    process.end();
-  },
-});
+/** Returns the parent that listens in a folder, to which the connection `use` leads. `end` ends it at once. */
+export const createParent = (folder: string, use: Socket, end: () => void): Parent => {
+  // It must not keep this process running. Its end is noticed only while it is read.
+  use.unref().resume();
+  return {
+    get ended() {
+      return use.closed;
+    },
+    async fork(request, environment, closeMs, signal) {
+      const connection = connect({ path: `${folder}/socket` });
+      const closed = new Promise<true>((done) => connection.once('close', () => done(true)));
+      const hasClosed = () => Promise.race([closed, sleep(closeMs, false, { ref: false })]);
+      // Whoever waits for a line learns of it.
+      connection.on('error', () => {});
+      try {
+        connection.write(`${JSON.stringify(request)}\n`);
+        const reply = await nextLine(connection, signal);
+        if (reply !== 'ready') throw new Error(reply);
+      } catch (error) {
+        // A forked process gives up at the end of this side, and every one keeps the other side open as long as it lives.
+        connection.resume().end();
+        if (await hasClosed()) throw error;
+        // Otherwise it could fork once it goes on.
+        if (!use.closed) end();
+        if (await hasClosed()) throw error;
+        throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
+          cause: error,
+          retryAfterSeconds: 5,
+        });
+      }
+      return () =>
+        void connection
+          .resume()
+          .unref()
+          .end(`${JSON.stringify({ environment })}\n`);
+    },
+    leave() {
+      use.destroy();
+    },
+  };
+};

@@ -2,8 +2,6 @@ import { CodeBoxError } from '#contract';
 import { orAborted } from '../../../waiting/or-aborted.ts';
 import type { ForkRequest, Parent } from './parent.ts';
 
-/** A parent is replaced after so many forks or this long, so that boxes do not share an address layout for ever. */
-const [maxForks, maxAgeMs] = [1000, 24 * 3_600_000];
 const startMs = 30_000;
 /** A box waits this long for the start of a parent. */
 const startWaitMs = 10_000;
@@ -28,11 +26,11 @@ export interface Parents {
     environment: Record<string, string>,
     signal: AbortSignal,
   ): Promise<(() => void) | undefined>;
-  /** Ends the one that runs, if any. */
-  end(): void;
+  /** Uses the one that runs no longer, if any does. */
+  leave(): void;
 }
 
-/** Keeps one parent running once boxes are created. `onFork` is called with the reason of each fork that failed. */
+/** Uses one parent once boxes are created, which `start` finds or starts. `onFork` is called with the reason of each fork that failed. */
 export const createParents = (
   start: (signal: AbortSignal) => Promise<Parent>,
   onFork: (failure?: unknown) => void = () => {},
@@ -57,14 +55,11 @@ export const createParents = (
   const running = async (signal: AbortSignal): Promise<Parent> => {
     const awaited = current ?? begin();
     const parent = await orAborted(awaited, signal);
-    const isOld = parent.forks >= maxForks || performance.now() - parent.startedAt > maxAgeMs;
-    if (!parent.ended && !isOld) return parent;
+    if (!parent.ended) return parent;
     // Another call may have replaced it meanwhile.
     if (current === awaited) {
       current = undefined;
       if (!hasForked) pause();
-      // Boxes that are being forked from it have this long.
-      setTimeout(() => parent.end(), forkMs).unref();
     }
     return await running(signal);
   };
@@ -79,11 +74,9 @@ export const createParents = (
         return false;
       }
     },
-    end() {
-      const parent = current;
+    leave() {
+      void current?.then((parent) => parent.leave()).catch(() => undefined);
       current = undefined;
-      // Boxes that are being forked from it have this long.
-      void parent?.then((parent) => setTimeout(() => parent.end(), forkMs).unref()).catch(() => undefined);
     },
     async fork(request, environment, signal) {
       try {

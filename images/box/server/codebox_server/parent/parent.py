@@ -8,15 +8,20 @@ import os
 import select
 import signal
 import socket
+import time
 from types import FrameType
 
-from codebox_server.parent.loading import load
+from codebox_server.parent.loading import Loaded, load
 from codebox_server.parent.newborn import become_box
 
-# Only the sandbox of this process has this folder.
-_SOCKET = "/run/parent/socket"
-_FILTER = "/run/parent/seccomp.bpf"
+# Gateways alone can enter this folder. It has the filter of boxes and two sockets. Each connection to `socket` is a
+# request for a fork. A connection to `gateways` is held open by a gateway as long as it uses this process.
+_FOLDER = "/run/parent"
 _BACKLOG = 512
+# Boxes must not share an address layout for ever.
+_MAX_FORKS, _MAX_SECONDS = 1000, 24 * 3600.0
+# Without a gateway for so long, as while one restarts, it ends.
+_IDLE_SECONDS = 10.0
 _HUGE = 2 * 1024 * 1024
 _HUGE_ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
 _MADV_COLLAPSE = 25
@@ -25,39 +30,73 @@ _libc = ctypes.CDLL(None)
 
 
 def run() -> None:
-    """Load everything, write the id of this process to standard output, and fork a box server for each connection.
+    """Load everything, write a line to standard output, and fork a box server for each request.
 
-    Ends with the gateway, which holds standard input open.
+    Ends when no gateway has used it for a while, or when it has forked enough.
     """
     os.umask(0o022)
-    with open(_FILTER, "rb") as file:
+    with open(f"{_FOLDER}/seccomp.bpf", "rb") as file:
         program = file.read()
     loaded = load()
     _be_single_threaded()
     if _may_use_huge_pages():
         _use_huge_pages()
     signal.signal(signal.SIGCHLD, _reap)
+    requests, gateways = _listen("socket"), _listen("gateways")
+    os.write(1, b"ready\n")
+    _fork_while_used(requests, gateways, loaded, program)
+
+
+def _listen(name: str) -> socket.socket:
+    """Return a socket that is there under its name only once it listens: what refuses a connection has ended."""
+    path = f"{_FOLDER}/{name}"
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(_SOCKET)
-    # Its folder is the gateway's alone, which need not be root.
-    os.chmod(_SOCKET, 0o666)
+    listener.bind(f"{path}.new")
+    # Its folder is the gateways' alone, which need not be root.
+    os.chmod(f"{path}.new", 0o666)
     listener.listen(_BACKLOG)
-    os.write(1, f"{os.getpid()}\n".encode())
-    while True:
-        readable, _, _ = select.select([listener.fileno(), 0], [], [])
-        if 0 in readable:
-            return
-        connection, _ = listener.accept()
-        try:
-            _be_single_threaded()
-            pid = os.fork()
-        except OSError:
-            # The host has no room for a process: the gateway learns of it by the end of the connection.
-            pid = -1
-        if pid == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            become_box(connection, loaded, program)
-        connection.close()
+    os.rename(f"{path}.new", path)
+    return listener
+
+
+def _fork_while_used(requests: socket.socket, gateways: socket.socket, loaded: Loaded, program: bytes) -> None:
+    forks, started = 0, time.monotonic()
+    users: list[socket.socket] = []
+    idle_since = started
+    while users or time.monotonic() - idle_since < _IDLE_SECONDS:
+        if gateways.fileno() >= 0 and (forks >= _MAX_FORKS or time.monotonic() - started > _MAX_SECONDS):
+            # Gateways start another one, and what they have requested of this one is still done.
+            gateways.close()
+            for user in users:
+                user.close()
+            users, idle_since = [], time.monotonic()
+        listening = [listener for listener in (requests, gateways) if listener.fileno() >= 0]
+        readable, _, _ = select.select([*listening, *users], [], [], _IDLE_SECONDS if users else 1.0)
+        for ready in readable:
+            if ready is requests:
+                _fork(requests, loaded, program)
+                forks += 1
+            elif ready is gateways:
+                users.append(gateways.accept()[0])
+            else:
+                # A gateway sends nothing: it has ended.
+                users.remove(ready)
+                ready.close()
+                idle_since = time.monotonic()
+
+
+def _fork(requests: socket.socket, loaded: Loaded, program: bytes) -> None:
+    connection, _ = requests.accept()
+    try:
+        _be_single_threaded()
+        pid = os.fork()
+    except OSError:
+        # The host has no room for a process: the gateway learns of it by the end of the connection.
+        pid = -1
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        become_box(connection, loaded, program)
+    connection.close()
 
 
 def _be_single_threaded() -> None:

@@ -16,7 +16,7 @@ export interface ParentContainerSpec {
   deployment: string;
   /** The id of the image. */
   image: string;
-  /** The folder of the host for its socket, which contains the seccomp profile of boxes as `seccomp.json`. */
+  /** The folder of the host for its sockets, which contains the seccomp profile of boxes as `seccomp.json`. */
   folder: string;
   /** The text of that profile. */
   seccomp: string;
@@ -25,7 +25,7 @@ export interface ParentContainerSpec {
 
 /**
  * Returns the options of the Docker API for the container of a parent. It is in the pid namespace of the host, where the first processes of
- * boxes are, and writes to control groups; it has no network, no other files of the host, and ends with its standard input.
+ * boxes are, and writes to control groups; it has no network and no other files of the host.
  */
 export const parentContainerOptions = (spec: ParentContainerSpec): ContainerCreateOptions => ({
   Image: spec.image,
@@ -36,9 +36,6 @@ export const parentContainerOptions = (spec: ParentContainerSpec): ContainerCrea
   Hostname: 'box',
   Env: Object.entries(environment(spec)).map(([name, value]) => `${name}=${value}`),
   Labels: { 'codebox.deployment': spec.deployment, 'codebox.parent': spec.image },
-  OpenStdin: true,
-  StdinOnce: true,
-  AttachStdin: true,
   AttachStdout: true,
   AttachStderr: true,
   NetworkDisabled: true,

@@ -13,7 +13,7 @@ export const createImageParents = (create: (image: string) => Parents) => {
     const [oldest] = known;
     if (known.size > maxImages && oldest !== undefined) {
       known.delete(oldest[0]);
-      oldest[1].end();
+      oldest[1].leave();
     }
     return parents;
   };

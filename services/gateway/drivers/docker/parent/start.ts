@@ -1,95 +1,66 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
-import { Socket } from 'node:net';
-import { PassThrough } from 'node:stream';
+import { readFile, writeFile } from 'node:fs/promises';
+import { Duplex, PassThrough } from 'node:stream';
 import { nextLine } from '../../parent/line.ts';
-import { createParent, type Parent } from '../../parent/parent.ts';
+import type { Parent } from '../../parent/parent.ts';
+import { type ParentProcesses, useSharedParent } from '../../parent/shared-parent.ts';
 import type { Daemon } from '../daemon/daemon.ts';
 import { type ParentContainerSpec, parentContainerOptions } from './container.ts';
 
 const maxErrorLength = 2000;
-/** A folder that is older belongs to no parent that is being started. */
-const startMs = 60_000;
+const endMs = 60_000;
 
-export interface ParentContainers extends Omit<ParentContainerSpec, 'folder' | 'image'> {
-  daemon: Daemon;
-  /** The folder of the host for the sockets of parents, whose path is short. */
-  socketParent: string;
-}
+type ParentSpec = Omit<ParentContainerSpec, 'folder'>;
 
-/** Starts a parent from an image; resolves once it has loaded everything. Throws an Error with its last output. */
-export const startParent = async (
-  { daemon, socketParent, ...spec }: ParentContainers,
-  image: string,
+/** Finds or starts the parent of the boxes of an image. Gateways of other deployments find it too if they use the same folder and daemon. */
+export const findParentContainer = (
+  daemon: Daemon,
+  daemonId: string,
+  spec: ParentSpec,
+  parentsFolder: string,
   signal: AbortSignal,
 ): Promise<Parent> => {
-  const name = randomBytes(4).toString('hex');
-  const folder = `${socketParent}/${name}`;
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  await writeFile(`${folder}/seccomp.json`, spec.seccomp);
-  const options = parentContainerOptions({ ...spec, image, folder });
-  const container = await daemon.call(signal, (docker, abortSignal) =>
-    docker.createContainer({ ...options, name: `codebox-${spec.deployment}-parent-${name}`, abortSignal }),
-  );
-  const end = () =>
-    daemon
-      .callIfThere(AbortSignal.timeout(startMs), () => container.remove({ force: true }))
-      .catch(() => undefined)
-      .then(() => rm(folder, { recursive: true, force: true }));
-  try {
-    const attached = { stream: true, hijack: true, stdin: true, stdout: true, stderr: true } as const;
-    // The parent ends when this stream does, and so with this process.
-    const stream = await daemon.call(signal, () => container.attach(attached));
-    let hasEnded = false;
-    stream.on('error', () => {});
-    stream.once('close', () => {
-      hasEnded = true;
-      void end();
-    });
-    const [output, errors] = [new PassThrough(), new PassThrough()];
-    daemon.docker.modem.demuxStream(stream, output, errors);
-    stream.once('end', () => output.end());
-    let lastErrors = '';
-    errors.on('data', (text) => {
-      lastErrors = `${lastErrors}${text}`.slice(-maxErrorLength);
-    });
-    await daemon.call(signal, () => container.start());
-    await nextLine(output, signal).catch((cause: unknown) => {
-      throw new Error(lastErrors.trim(), { cause });
-    });
-    output.resume();
-    // It must not keep this process running.
-    if (stream instanceof Socket) stream.unref();
-    const process = {
-      get ended() {
-        return hasEnded;
-      },
-      end() {
-        hasEnded = true;
-        void end();
-      },
-    };
-    return createParent(process, `${folder}/socket`);
-  } catch (cause) {
-    void end();
-    throw new Error('the parent of boxes did not start', { cause });
-  }
+  const facts = [daemonId, spec.image, spec.packages, spec.seccomp];
+  return useSharedParent(parentsFolder, facts, containersOf(daemon, spec), signal);
 };
 
-/** Removes the folders that parents of gateways which were killed have left. */
-export const removeLeftFolders = async (socketParent: string): Promise<void> => {
-  for (const name of await readdir(socketParent).catch(() => [])) {
-    const path = `${socketParent}/${name}`;
-    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-    if (Date.now() - mtimeMs > startMs && !(await isListening(`${path}/socket`)))
-      await rm(path, { recursive: true, force: true });
-  }
-};
+/** Runs parents as containers, which remove themselves. */
+const containersOf = (daemon: Daemon, spec: ParentSpec): ParentProcesses => ({
+  async start(folder, signal) {
+    await writeFile(`${folder}/seccomp.json`, spec.seccomp);
+    const name = `codebox-${spec.deployment}-parent-${randomBytes(4).toString('hex')}`;
+    const container = await daemon.call(signal, (docker, abortSignal) =>
+      docker.createContainer({ ...parentContainerOptions({ ...spec, folder }), name, abortSignal }),
+    );
+    try {
+      await writeFile(nameFile(folder), name);
+      const attached = { stream: true, hijack: true, stdout: true, stderr: true } as const;
+      const stream = await daemon.call(signal, () => container.attach(attached));
+      stream.on('error', () => {});
+      const [output, errors] = [new PassThrough(), new PassThrough()];
+      daemon.docker.modem.demuxStream(stream, output, errors);
+      stream.once('end', () => output.end());
+      let lastErrors = '';
+      errors.on('data', (text) => {
+        lastErrors = `${lastErrors}${text}`.slice(-maxErrorLength);
+      });
+      await daemon.call(signal, () => container.start());
+      await nextLine(output, signal)
+        .catch((cause: unknown) => {
+          throw new Error(lastErrors.trim(), { cause });
+        })
+        .finally(() => stream instanceof Duplex && stream.destroy());
+    } catch (cause) {
+      void remove(daemon, name).catch(() => undefined);
+      throw new Error('the parent of boxes did not start', { cause });
+    }
+  },
+  async end(folder) {
+    await remove(daemon, await readFile(nameFile(folder), 'utf8'));
+  },
+});
 
-const isListening = (path: string): Promise<boolean> =>
-  new Promise((done) => {
-    const socket = new Socket();
-    socket.once('connect', () => done(true)).once('error', () => done(false));
-    socket.once('connect', () => socket.destroy());
-    socket.connect(path);
-  });
+const nameFile = (folder: string): string => `${folder}/name`;
+
+const remove = (daemon: Daemon, name: string): Promise<unknown> =>
+  daemon.callIfThere(AbortSignal.timeout(endMs), (docker) => docker.getContainer(name).remove({ force: true }));
