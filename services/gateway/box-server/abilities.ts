@@ -19,6 +19,7 @@ const abilities = {
   packages: 'install packages',
   ports: 'be reached at its ports',
   python: 'run kernels of virtual environments',
+  seal: 'stop reporting what runs in it',
   search: 'search its files',
   stop: 'stop everything that runs in it',
   terminals: 'open terminals',

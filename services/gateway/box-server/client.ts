@@ -229,6 +229,9 @@ export const createBoxServerClient = (
      */
     stop: (cause: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', cause, signal),
 
+    /** Reports no event of a run from now on, to nobody: what could be read until then can be read again. Idempotent. */
+    seal: () => call('seal', 'POST'),
+
     /** Reads the statistics that only the box has. */
     stats: (signal: AbortSignal) => read(statsSchema, 'stats', signal),
 

@@ -80,6 +80,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
         notebook: only('notebooks', client.notebook),
         checkpoint: only('checkpoint', client.checkpoint),
         restore: only('checkpoint', client.restore),
+        seal: only('seal', client.seal),
         search: only('search', client.search),
         watch: only('watch', client.watch),
         changes: only('changes', client.changes),

@@ -67,6 +67,7 @@ class Box:
     variables: SavedVariables
     executions: Executions
     commands: Commands
+    journals: Journals
     installer: Installer
     notebooks: Notebooks
     tunnels: Tunnels
@@ -190,6 +191,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager, ready: Read
         variables=SavedVariables(settings.variables, settings.fresh_variables, contexts, cgroup),
         executions=Executions(contexts, journals),
         commands=commands,
+        journals=journals,
         installer=installer,
         notebooks=Notebooks(settings, manager.kernel_spec_manager, commands),
         tunnels=Tunnels(),

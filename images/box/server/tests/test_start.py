@@ -27,8 +27,8 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
         "api": 1,
         "abilities": [
             *("changes", "checkpoint", "contents", "folder", "jupyter", "keys", "network", "notebooks"),
-            *("output", "packages", "ports", "python", "search", "stop", "terminals", "unattended", "variables"),
-            "watch",
+            *("output", "packages", "ports", "python", "seal", "search", "stop", "terminals", "unattended"),
+            *("variables", "watch"),
         ],
         "languages": ["python", "javascript", "typescript", "bash"],
     }

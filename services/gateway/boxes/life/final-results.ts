@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BoxConnections } from '../../box-server/connections.ts';
+import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
 import type { Recorder } from './recorder.ts';
 
@@ -16,8 +17,8 @@ const maxRuns = 100;
 /** Records how the runs of an ending box went, before those with unknown results are recorded as lost. */
 export const createFinalResults = ({ store, connections, recorder }: FinalResultsOptions) => ({
   /**
-   * Reads the results of runs from a box that is about to be destroyed, because the gateway that follows them may have died. Stops
-   * waiting after 5 s.
+   * Reads the results of runs from a box that is about to be destroyed, because the gateway that follows them may have died. No gateway
+   * learns of a later end, which it could report to its caller and not record. Stops waiting after 5 s.
    */
   async collect(boxId: string): Promise<void> {
     await recorder.flush();
@@ -26,12 +27,17 @@ export const createFinalResults = ({ store, connections, recorder }: FinalResult
     const instance = (await store.instances.of(boxId)).find(({ address }) => address);
     if (!instance?.address) return;
     const server = connections.to(instance.id, instance.address);
-    const reads = rows.map(async (row) => {
+    const read = async (row: ExecutionRow) => {
       const found = await server.readExecution(row.id).catch(() => undefined);
       if (found?.done) recorder.record(row, found.done);
-    });
+    };
+    const readAll = async () => {
+      // The box may be from an older image.
+      await server.seal().catch(() => undefined);
+      await Promise.all(rows.map(read));
+    };
     const patience = new AbortController();
-    await Promise.race([Promise.all(reads), sleep(collectMs, undefined, { signal: patience.signal }).catch(() => {})]);
+    await Promise.race([readAll(), sleep(collectMs, undefined, { signal: patience.signal }).catch(() => {})]);
     patience.abort();
     await recorder.flush();
   },

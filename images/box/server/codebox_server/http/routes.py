@@ -43,6 +43,7 @@ def routes(arguments: dict[str, Any]) -> list[URLSpec]:
         (r"/codebox/bind", system.BindHandler),
         (r"/codebox/network", system.NetworkHandler),
         (r"/codebox/stop", system.StopHandler),
+        (r"/codebox/seal", system.SealHandler),
         (r"/codebox/checkpoint", checkpoint.CheckpointHandler),
         (r"/codebox/stats", stats.StatsHandler),
         (r"/codebox/contexts", contexts.ContextsHandler),

@@ -1,4 +1,4 @@
-"""`/codebox/health`, `/codebox/contents`, `/codebox/warm`, `/codebox/bind`, `/codebox/network` and `/codebox/stop`."""
+"""The box as a whole: its health and contents, warming, binding, its network, stopping and sealing."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ ABILITIES = [
     "packages",
     "ports",
     "python",
+    "seal",
     "search",
     "stop",
     "terminals",
@@ -132,6 +133,15 @@ class StopHandler(BoxHandler):
         if not isinstance(quota, dict):
             raise BoxError("invalid_request", "quota has to be an object", "/quota")
         await self.box.stop({"detail": text_field(fields, "detail"), "quota": quota})
+        self.send_nothing()
+
+
+class SealHandler(BoxHandler):
+    """Lets nobody learn of an end that the gateway which ends this box will not read."""
+
+    async def post(self) -> None:
+        """From now on no event of a run is kept or sent. What runs goes on."""
+        self.box.journals.seal()
         self.send_nothing()
 
 

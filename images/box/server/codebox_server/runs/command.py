@@ -271,7 +271,8 @@ class Command:
             done |= await self.request.conclude(self._tail)
         self.state = "done"
         self.output.finish(done)
-        self.done = {"seq": self.journal.last_seq, "type": "done", **done}
+        if self.journal.ended:
+            self.done = {"seq": self.journal.last_seq, "type": "done", **done}
 
     def _verdict(self, death: Death, events: Events) -> dict[str, Any]:
         if self.stop is not None:

@@ -123,7 +123,8 @@ class Execution:
         self.ended_at = now
         self.waiting_for_input = False
         self.output.finish(done)
-        self.done = {"seq": self.journal.last_seq, "type": "done", **done}
+        if self.journal.ended:
+            self.done = {"seq": self.journal.last_seq, "type": "done", **done}
 
     def to_json(self) -> dict[str, Any]:
         """Return the execution as the API represents it."""

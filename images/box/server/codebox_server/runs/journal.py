@@ -46,7 +46,12 @@ class Journal:
         return self._lines.copy()
 
     def append(self, kind: str, fields: dict[str, Any]) -> int:
-        """Number, store and publish one event; return its encoded size in bytes. `done` ends the journal."""
+        """Number, store and publish one event; return its encoded size in bytes. `done` ends the journal.
+
+        Once the store is sealed, nothing is kept or published.
+        """
+        if self._store.sealed:
+            return 0
         line = encode({"seq": len(self._lines) + 1, "type": kind, **fields})
         self._lines.append(line)
         cost = len(line) + _LINE_OVERHEAD
@@ -59,6 +64,11 @@ class Journal:
             _wake(self._lingering)
         return len(line)
 
+    def wake(self) -> None:
+        """Let all readers look again."""
+        _wake(self._waiting)
+        _wake(self._lingering)
+
     async def read(self, after: int) -> AsyncIterator[bytes]:
         """Yield batches of whole lines after event `after`, live until `done`; a blank line after 10 s without any.
 
@@ -70,7 +80,7 @@ class Journal:
             while position < len(self._lines):
                 batch, position = self._batch(position)
                 yield batch
-            if self.ended:
+            if self.ended or self._store.sealed:
                 return
             if not await self._wait(self._waiting, PING_SECONDS):
                 yield b"\n"
@@ -121,6 +131,16 @@ class Journals:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self.size = 0
+        self.sealed = False
+
+    def seal(self) -> None:
+        """Report nothing more: readers get what is there already, and a run that has not ended has no end. Idempotent.
+
+        What one reader may have got, every later one gets too.
+        """
+        self.sealed = True
+        for run in self._runs.values():
+            run.journal.wake()
 
     def create(self) -> Journal:
         """Create an empty journal that counts towards the limit."""
