@@ -1,6 +1,6 @@
 import type { Daemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 
-/** Lists the containers and volumes that a daemon has of a deployment's instances, as `kind name`. Parents belong to a gateway. */
+/** Lists the containers and volumes that a daemon has of a deployment's instances, as `kind name`. Parents serve several gateways. */
 export const takeDaemonCensus = async (daemon: Daemon, deployment: string): Promise<string[]> => {
   const signal = AbortSignal.timeout(30_000);
   const filters = JSON.stringify({ label: [`codebox.deployment=${deployment}`] });

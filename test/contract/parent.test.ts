@@ -262,5 +262,13 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       await until(async () => reason.test(await readFile(log, 'utf8')));
       await end(box);
     });
+
+    test('for want of the folder of its parent lets the next box find another one', async () => {
+      await end(await create());
+      await rm(join(dataDir, 'parents'), { recursive: true });
+      const [box, next] = [await create(), await create()];
+      expect(forks).toEqual([undefined, expect.any(Error), undefined]);
+      await Promise.all([end(box), end(next)]);
+    });
   });
 }

@@ -16,7 +16,7 @@ import { createVolumeImages } from '../host/volume-images.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { createParents, type ForkDeadlines } from '../parent/parents.ts';
-import { hostParents } from '../parent/shared-parent.ts';
+import { findParentsFolder } from '../parent/shared-parent.ts';
 import { bindCgroup, bindLimits, bindNetwork } from './containers/binding.ts';
 import { createContainerCgroups } from './containers/cgroup.ts';
 import { containerName, inspectedInstance, isMadeFrom } from './containers/instance.ts';
@@ -94,8 +94,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const obstacle = await internet.obstacle(signal);
   const seccomp = JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8')));
   // Beside the folder whose entries are those of instances.
-  const seesHost = process.getuid?.() === 0 && (await sharesFilesWithDaemon());
-  const { parentsFolder = seesHost ? hostParents : `${parent}-parents` } = options;
+  const parentsFolder = options.parentsFolder ?? (await findParentsFolder(parent, await sharesFilesWithDaemon()));
   const findParent = (image: string, wanted: AbortSignal) =>
     findParentContainer(daemon, posture.daemonId, { deployment, image, packages, seccomp }, parentsFolder, wanted);
   const parts: Parts = {

@@ -27,6 +27,7 @@ import { checkInstanceId } from '../instance-id.ts';
 import { largestFileOf } from '../largest-file.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { createParents, type ForkDeadlines, type Parents } from '../parent/parents.ts';
+import { findParentsFolder } from '../parent/shared-parent.ts';
 import { resourceLimitsOf } from '../resource-limits.ts';
 import { specDigest } from '../spec-digest.ts';
 import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment/environment.ts';
@@ -93,7 +94,8 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const files = { ...localEnvironment, server: `${boxFolder}/server`, etc, packages };
   const isForked = root && posture.cgroups !== undefined && sharedParent;
   const revision = await environmentRevision(boxFolder, localEnvironment, packages, etc, isForked);
-  const findParent = findLocalParent(files, revision, options.parentsFolder);
+  const parentsFolder = options.parentsFolder ?? (await findParentsFolder(parent, true));
+  const findParent = await findLocalParent(files, revision, parentsFolder);
   const parts: Parts = {
     dataDir,
     site,

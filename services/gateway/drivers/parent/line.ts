@@ -19,3 +19,9 @@ export const nextLine = async (stream: Readable | Duplex, signal: AbortSignal): 
   }
   return line.trimEnd();
 };
+
+/** Resolves when the first line is `ready`; throws an Error with another one, which is a reason. */
+export const untilReady = async (stream: Readable | Duplex, signal: AbortSignal): Promise<void> => {
+  const line = await nextLine(stream, signal);
+  if (line !== 'ready') throw new Error(line);
+};

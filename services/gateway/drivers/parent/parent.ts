@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
-import { nextLine } from './line.ts';
+import { untilReady } from './line.ts';
 
 /** What a fork needs to enter a box; the counterpart is `codebox_server/parent/entry.py`. */
 export type ForkRequest = {
@@ -42,30 +42,30 @@ export interface Parent {
   leave(): void;
 }
 
-/** Returns the parent that listens in a folder, to which the connection `use` leads. `end` ends it at once. */
+/** Returns the parent that listens in a folder, to which the connection `use` leads. `end` ends it and lets no other gateway find it. */
 export const createParent = (folder: string, use: Socket, end: () => void): Parent => {
   // It must not keep this process running. Its end is noticed only while it is read.
   use.unref().resume();
   return {
     get ended() {
-      return use.closed;
+      return use.destroyed;
     },
     async fork(request, environment, closeMs, signal) {
       const connection = connect({ path: `${folder}/socket` });
       const closed = new Promise<true>((done) => connection.once('close', () => done(true)));
       const hasClosed = () => Promise.race([closed, sleep(closeMs, false, { ref: false })]);
-      // Whoever waits for a line learns of it.
-      connection.on('error', () => {});
+      // Whoever waits for a line learns of it. A parent that cannot be reached, as without its folder, is of no use any more.
+      connection.on('error', ({ syscall }: NodeJS.ErrnoException) => syscall === 'connect' && use.destroy());
       try {
         connection.write(`${JSON.stringify(request)}\n`);
-        const reply = await nextLine(connection, signal);
-        if (reply !== 'ready') throw new Error(reply);
+        await untilReady(connection, signal);
       } catch (error) {
         // A forked process gives up at the end of this side, and every one keeps the other side open as long as it lives.
         connection.resume().end();
         if (await hasClosed()) throw error;
         // Otherwise it could fork once it goes on.
-        if (!use.closed) end();
+        if (!use.destroyed) end();
+        use.destroy();
         if (await hasClosed()) throw error;
         throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
           cause: error,

@@ -38,7 +38,8 @@ export const createParents = (
 ): Parents => {
   let current: Promise<Parent> | undefined;
   let hasForked = false;
-  let pausedUntil = 0;
+  let [beganAt, pausedUntil] = [0, 0];
+  let hasLeft = false;
 
   const pause = () => {
     current = undefined;
@@ -46,7 +47,7 @@ export const createParents = (
   };
   const begin = (): Promise<Parent> => {
     if (performance.now() < pausedUntil) throw new Error('the last parent has just ended, or did not start');
-    hasForked = false;
+    [hasForked, beganAt] = [false, performance.now()];
     const starting = start(AbortSignal.timeout(startMs));
     starting.catch(pause);
     current = starting;
@@ -59,12 +60,20 @@ export const createParents = (
     // Another call may have replaced it meanwhile.
     if (current === awaited) {
       current = undefined;
-      if (!hasForked) pause();
+      // One that has served others may end at any time.
+      if (!hasForked && performance.now() - beganAt < pauseMs) pause();
     }
     return await running(signal);
   };
 
+  const leave = () => {
+    hasLeft = true;
+    void current?.then((parent) => parent.leave()).catch(() => undefined);
+    current = undefined;
+  };
+
   return {
+    leave,
     async ready(signal) {
       try {
         await running(AbortSignal.any([signal, AbortSignal.timeout(startWaitMs)]));
@@ -73,10 +82,6 @@ export const createParents = (
         onFork(failure);
         return false;
       }
-    },
-    leave() {
-      void current?.then((parent) => parent.leave()).catch(() => undefined);
-      current = undefined;
     },
     async fork(request, environment, signal) {
       try {
@@ -90,6 +95,9 @@ export const createParents = (
         onFork(failure);
         if (failure instanceof CodeBoxError) throw failure;
         return undefined;
+      } finally {
+        // The call may have begun before that.
+        if (hasLeft) leave();
       }
     },
   };

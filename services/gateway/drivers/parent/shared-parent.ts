@@ -1,15 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { constants, renameSync, statSync } from 'node:fs';
+import { access, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
+import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makePrivate } from '../host/socket-folder.ts';
 import { createParent, type Parent } from './parent.ts';
 
 /** Where gateways of root find the parents of their host. */
-export const hostParents = '/run/codebox-parents';
+const hostParents = '/run/codebox-parents';
 
-/** A folder of this age without a socket belongs to no parent that is being started. */
-const abandonedMs = 60_000;
+/** A folder of this age without a socket belongs to no parent that is being started, which takes at most 30 seconds. */
+const abandonedMs = 40_000;
 const [lookMs, closeMs] = [50, 500];
 
 /** How a driver runs parents. */
@@ -19,6 +21,19 @@ export interface ParentProcesses {
   /** Ends the one that listens in `folder` at once. */
   end(folder: string): Promise<void>;
 }
+
+/**
+ * Returns the folder where a gateway finds parents: one of the host for root, otherwise one beside the folder of its sockets. `seesHost` says
+ * whether the parents see the same files as this process.
+ */
+export const findParentsFolder = async (sockets: string, seesHost: boolean): Promise<string> => {
+  const isHost = seesHost && process.getuid?.() === 0;
+  const isWritable = () =>
+    access(dirname(hostParents), constants.W_OK)
+      .then(() => true)
+      .catch(() => false);
+  return isHost && (await isWritable()) ? hostParents : `${sockets}-parents`;
+};
 
 /**
  * Returns the parent that all gateways use which call this with the same folder `parents` and with equal facts, which are everything that
@@ -35,21 +50,25 @@ export const useSharedParent = async (
   const folder = `${parents}/${createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)}`;
   for (;;) {
     if (await claim(folder)) await start(folder, processes, signal);
-    const found = await find(folder);
-    if (found === 'ended') await discard(folder);
-    else if (found === 'starting') await sleep(lookMs, undefined, { signal });
-    else {
-      found.once('close', () => void removeLater(folder));
-      return createParent(folder, found, () => void processes.end(folder).catch(() => undefined));
+    const { use, isEnded, inode } = await find(folder);
+    if (use !== undefined) {
+      use.once('close', () => void removeLater(folder));
+      const end = async () => {
+        await processes.end(folder).catch(() => undefined);
+        await discard(folder, inode);
+      };
+      return createParent(folder, use, () => void end().catch(() => undefined));
     }
+    if (isEnded) await discard(folder, inode);
+    else await sleep(lookMs, undefined, { signal });
   }
 };
 
 /** Removes the folder of a parent that has ended. */
 const removeLeft = async (folder: string): Promise<void> => {
-  const found = await find(folder);
-  if (found === 'ended') await discard(folder);
-  else if (found !== 'starting') found.destroy();
+  const { use, isEnded, inode } = await find(folder);
+  use?.destroy();
+  if (isEnded) await discard(folder, inode);
 };
 
 /** The sockets of a process may be closed after its connections. */
@@ -69,36 +88,50 @@ const claim = (folder: string): Promise<boolean> =>
   );
 
 const start = async (folder: string, processes: ParentProcesses, signal: AbortSignal): Promise<void> => {
+  const { ino } = await stat(folder);
   try {
     await processes.start(folder, signal);
   } catch (error) {
-    await discard(folder);
+    await discard(folder, ino).catch(() => undefined);
     throw error;
   }
 };
 
-/** Returns a connection to the parent of a folder, or what its end or its start has left there. */
-const find = (folder: string): Promise<Socket | 'ended' | 'starting'> =>
-  new Promise((done, failed) => {
-    const connection = connect({ path: `${folder}/gateways` });
-    connection.once('connect', () => done(connection));
-    connection.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') isAbandoned(folder).then((is) => done(is ? 'ended' : 'starting'), failed);
+interface Found {
+  /** A connection to the parent, if it serves. */
+  use?: Socket;
+  /** Whether nothing is left of it but its folder. Otherwise, without a connection, it is being started. */
+  isEnded: boolean;
+  /** That of its folder: another parent may get one of the same name. */
+  inode: number;
+}
+
+const find = async (folder: string): Promise<Found> => {
+  const found = await stat(folder).catch(() => undefined);
+  // Another gateway has just discarded it.
+  if (found === undefined) return { isEnded: false, inode: 0 };
+  const inode = found.ino;
+  return await new Promise((done, failed) => {
+    const use = connect({ path: `${folder}/gateways` });
+    use.once('connect', () => done({ use, isEnded: false, inode }));
+    use.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') done({ isEnded: Date.now() - found.mtimeMs > abandonedMs, inode });
       // It refuses connections once it has forked enough, too.
-      else if (error.code === 'ECONNREFUSED') done('ended');
+      else if (error.code === 'ECONNREFUSED') done({ isEnded: true, inode });
       else failed(error);
     });
   });
-
-const isAbandoned = async (folder: string): Promise<boolean> => {
-  // Without the folder another gateway has just discarded it, and one may be starting the next parent.
-  const { mtimeMs } = await stat(folder).catch(() => ({ mtimeMs: Date.now() }));
-  return Date.now() - mtimeMs > abandonedMs;
 };
 
-/** Another gateway may do the same at the same moment. */
-const discard = async (folder: string): Promise<void> => {
+/** Removes the folder, unless another gateway has and there is another one. */
+const discard = async (folder: string, inode: number): Promise<void> => {
   const old = `${folder}.${randomUUID()}`;
-  await rename(folder, old).catch(() => undefined);
+  try {
+    // Nothing may come between these two.
+    if (statSync(folder).ino !== inode) return;
+    renameSync(folder, old);
+  } catch {
+    return;
+  }
   await rm(old, { recursive: true, force: true });
 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 # The command of the container makes a named pipe there and reads the exit code from it. The name ends in its id.
@@ -53,14 +54,15 @@ def _folder(mounts: list[str], controllers: str, path: str) -> str:
     raise FileNotFoundError(f"the control groups {controllers or 'of version 2'} are not mounted")
 
 
-def attach() -> Holder:
-    """Send the output of this process to the log of the container.
+def attach(require_gateway: Callable[[], None]) -> Holder:
+    """Send the output of this process to the log of the container. `require_gateway` raises when nobody waits for that.
 
     The container waits as the user of the box, so this must be that user too: it can open no more than code of the box.
     """
     while (found := _open_pipe()) is None:
         # The alarm of this process ends the wait.
         time.sleep(_LOOK_SECONDS)
+        require_gateway()
     write_to(os.open(_LOG, os.O_WRONLY))
     return found
 

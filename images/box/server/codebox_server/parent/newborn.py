@@ -64,7 +64,7 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[H
     _require_gateway(connection)
     if "container" in entry:
         drop(entry["uid"], program)
-        holder = containers.attach()
+        holder = containers.attach(lambda: _require_gateway(connection))
     else:
         holder = attach()
         drop(entry["uid"], program)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { Duplex, PassThrough } from 'node:stream';
-import { nextLine } from '../../parent/line.ts';
+import { untilReady } from '../../parent/line.ts';
 import type { Parent } from '../../parent/parent.ts';
 import { type ParentProcesses, useSharedParent } from '../../parent/shared-parent.ts';
 import type { Daemon } from '../daemon/daemon.ts';
@@ -20,7 +20,7 @@ export const findParentContainer = (
   parentsFolder: string,
   signal: AbortSignal,
 ): Promise<Parent> => {
-  const facts = [daemonId, spec.image, spec.packages, spec.seccomp];
+  const facts = [daemonId, parentContainerOptions({ ...spec, deployment: '', folder: '' })];
   return useSharedParent(parentsFolder, facts, containersOf(daemon, spec), signal);
 };
 
@@ -32,27 +32,26 @@ const containersOf = (daemon: Daemon, spec: ParentSpec): ParentProcesses => ({
     const container = await daemon.call(signal, (docker, abortSignal) =>
       docker.createContainer({ ...parentContainerOptions({ ...spec, folder }), name, abortSignal }),
     );
+    let lastErrors = '';
+    let stream: NodeJS.ReadWriteStream | undefined;
     try {
       await writeFile(nameFile(folder), name);
       const attached = { stream: true, hijack: true, stdout: true, stderr: true } as const;
-      const stream = await daemon.call(signal, () => container.attach(attached));
+      stream = await daemon.call(signal, () => container.attach(attached));
       stream.on('error', () => {});
       const [output, errors] = [new PassThrough(), new PassThrough()];
       daemon.docker.modem.demuxStream(stream, output, errors);
       stream.once('end', () => output.end());
-      let lastErrors = '';
       errors.on('data', (text) => {
         lastErrors = `${lastErrors}${text}`.slice(-maxErrorLength);
       });
       await daemon.call(signal, () => container.start());
-      await nextLine(output, signal)
-        .catch((cause: unknown) => {
-          throw new Error(lastErrors.trim(), { cause });
-        })
-        .finally(() => stream instanceof Duplex && stream.destroy());
+      await untilReady(output, signal);
     } catch (cause) {
       void remove(daemon, name).catch(() => undefined);
-      throw new Error('the parent of boxes did not start', { cause });
+      throw new Error(`the parent of boxes did not start: ${lastErrors.trim()}`, { cause });
+    } finally {
+      if (stream instanceof Duplex) stream.destroy();
     }
   },
   async end(folder) {

@@ -1,20 +1,25 @@
 import { spawn } from 'node:child_process';
-import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, readlink, stat, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { nextLine } from '../../parent/line.ts';
+import { untilReady } from '../../parent/line.ts';
 import type { Parent } from '../../parent/parent.ts';
-import { hostParents, type ParentProcesses, useSharedParent } from '../../parent/shared-parent.ts';
+import { type ParentProcesses, useSharedParent } from '../../parent/shared-parent.ts';
 import { type ParentFiles, parentCommand } from './command.ts';
 
 const maxErrorLength = 2000;
 
 /**
- * Returns a function that finds or starts the parent of boxes that are created from these files, whose content `revision` stands for. Gateways with
- * other data folders find it too.
+ * Resolves with a function that finds or starts the parent of boxes that are created from these files, whose content `revision` stands for.
+ * Gateways with other data folders find it too.
  */
-export const findLocalParent = (files: ParentFiles, revision: string, parentsFolder = hostParents) => {
-  // Their system files are in other folders, whose names are hashes of their content.
-  const facts = [revision, parentCommand({ ...files, etc: basename(files.etc) }, '')];
+export const findLocalParent = async (files: ParentFiles, revision: string, parentsFolder: string) => {
+  // It is written whenever libraries are installed, of which a parent has loaded some.
+  const libraries = await stat('/etc/ld.so.cache').catch(() => undefined);
+  // Ids of processes and paths mean something else in other namespaces.
+  const namespaces = await Promise.all(['pid', 'mnt'].map((kind) => readlink(`/proc/self/ns/${kind}`)));
+  // The system files of others are in other folders, whose names are hashes of their content.
+  const command = parentCommand({ ...files, etc: basename(files.etc) }, '');
+  const facts = [revision, command, namespaces, libraries?.mtimeMs];
   return (signal: AbortSignal): Promise<Parent> => useSharedParent(parentsFolder, facts, processesOf(files), signal);
 };
 
@@ -38,7 +43,7 @@ const processesOf = (files: ParentFiles): ParentProcesses => ({
     child.on('error', () => {});
     try {
       await writeFile(groupFile(folder), String(child.pid));
-      await nextLine(child.stdout, signal);
+      await untilReady(child.stdout, signal);
     } catch (cause) {
       killGroup(child.pid);
       throw new Error(`the parent of boxes did not start: ${errors.trim()}`, { cause });
