@@ -229,7 +229,7 @@ export const createBoxServerClient = (
      */
     stop: (cause: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', cause, signal),
 
-    /** Reports no event of a run from now on, to nobody: what could be read until then can be read again. Idempotent. */
+    /** Lets the box report no event of a run from now on, to nobody: what could be read until then can be read again. Idempotent. */
     seal: () => call('seal', 'POST'),
 
     /** Reads the statistics that only the box has. */

@@ -14,7 +14,7 @@ import type { Platform } from './platform.ts';
 /** Builds the background tasks that end, meter and maintain boxes. They run once the reaper is started. */
 export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }: BoxesOptions) => {
   const { config, id, log, store, metrics, driver, connections, background } = platform;
-  const { directory, endings, creation, instances, pool, following, recorder, rest, budget, meter, commands } = boxes;
+  const { directory, endings, creation, pool, following, recorder, rest, budget, meter, commands } = boxes;
   const { site } = driver;
   const idleness = createIdleness({ site, boxes: store.boxes, connections, commands, lagMs });
   const reaper = createReaper({
@@ -22,7 +22,6 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     store,
     creation,
     endings,
-    instances,
     pool,
     settlement: createSettlement({
       gateway: id,

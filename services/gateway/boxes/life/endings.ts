@@ -30,7 +30,7 @@ export const createEndings = ({ driver, store, directory, instances, finalResult
     const rows = await store.instances.of(boxId);
     // Another site destroys its own instances in its sweeps, and the followers there record how the runs ended.
     if (rows.some(({ site }) => site !== driver.site)) return ended !== undefined;
-    await finalResults.collect(boxId);
+    await finalResults.collect(boxId, rows);
     await dissolve(boxId, rows, cause, endedFollowersMs);
     return ended !== undefined;
   };
@@ -55,7 +55,7 @@ export const createEndings = ({ driver, store, directory, instances, finalResult
     const isFirst =
       (await store.tasks.fallBack(boxId, instance)) ?? (await store.boxes.end(boxId, 'lost', cause, instance));
     if (!isFirst) return;
-    if (cause.code !== 'unresponsive') await finalResults.collect(boxId);
+    if (cause.code !== 'unresponsive') await finalResults.collect(boxId, lost);
     await dissolve(boxId, lost, cause, lostFollowersMs);
   };
 
@@ -69,6 +69,12 @@ export const createEndings = ({ driver, store, directory, instances, finalResult
     end,
     lose,
     causeOfExit,
+
+    /** Destroys an instance whose row has outlived the gateway that was destroying it, or is at another site than that gateway. */
+    async destroy(row: InstanceRow): Promise<void> {
+      if (row.boxId !== null) await finalResults.collect(row.boxId, [row]);
+      await instances.destroy(row.id);
+    },
 
     /**
      * Ends a box of a tenant and waits until nothing is left of it. A box at another site is only marked, for the sweeps there; a box

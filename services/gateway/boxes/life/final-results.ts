@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BoxConnections } from '../../box-server/connections.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
+import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
 import type { Recorder } from './recorder.ts';
 
 export interface FinalResultsOptions {
-  store: Pick<Store, 'instances' | 'executions'>;
+  store: Pick<Store, 'executions'>;
   connections: BoxConnections;
   recorder: Recorder;
 }
@@ -17,14 +18,14 @@ const maxRuns = 100;
 /** Records how the runs of an ending box went, before those with unknown results are recorded as lost. */
 export const createFinalResults = ({ store, connections, recorder }: FinalResultsOptions) => ({
   /**
-   * Reads the results of runs from a box that is about to be destroyed, because the gateway that follows them may have died. No gateway
+   * Reads the results of runs from the instances of a box that are about to be destroyed, because the gateway that follows them may have died. No gateway
    * learns of a later end, which it could report to its caller and not record. Stops waiting after 5 s.
    */
-  async collect(boxId: string): Promise<void> {
+  async collect(boxId: string, instances: readonly InstanceRow[]): Promise<void> {
     await recorder.flush();
     const rows = await store.executions.runningIn(boxId, maxRuns);
     if (rows.length === 0) return;
-    const instance = (await store.instances.of(boxId)).find(({ address }) => address);
+    const instance = instances.find(({ address }) => address);
     if (!instance?.address) return;
     const server = connections.to(instance.id, instance.address);
     const read = async (row: ExecutionRow) => {

@@ -10,7 +10,6 @@ import type { Exporter } from '../exports/exporter.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Endings } from '../life/endings.ts';
-import type { Instances } from '../supply/instances.ts';
 import type { WarmPool } from '../supply/pool.ts';
 import type { Meter } from '../usage/meter.ts';
 import type { Deliverer } from '../webhooks/deliverer.ts';
@@ -26,8 +25,7 @@ export interface ReaperOptions {
   driver: Driver;
   store: Store;
   creation: Pick<Creation, 'reclaim'>;
-  endings: Pick<Endings, 'end' | 'lose' | 'causeOfExit'>;
-  instances: Instances;
+  endings: Pick<Endings, 'end' | 'lose' | 'causeOfExit' | 'destroy'>;
   pool: WarmPool;
   settlement: Settlement;
   activity: Activity;
@@ -72,7 +70,7 @@ const noAgeMs = 30 * 86_400_000;
  * of gateways may do so at once. Each item has a deadline of its own, which may lie beyond the sweep, and failures are tried again at a later one.
  */
 export const createReaper = (options: ReaperOptions) => {
-  const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
+  const { driver, store, creation, endings, pool, settlement, activity, background, rest } = options;
   const { budget, cpuQuota, meter, purges, builder, exporter, volumes, deliverer, pulse, idleness, ceiling } = options;
   const { sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
@@ -122,9 +120,9 @@ export const createReaper = (options: ReaperOptions) => {
     await store.instances.giveUp(driver.site, batch);
     const rows = await store.instances.destroying(driver.site, batch);
     const others = rows.filter(({ id }) => !destroying.has(id));
-    await each(others, 'destroy an instance', async ({ id }) => {
-      destroying.add(id);
-      await instances.destroy(id).finally(() => destroying.delete(id));
+    await each(others, 'destroy an instance', async (row) => {
+      destroying.add(row.id);
+      await endings.destroy(row).finally(() => destroying.delete(row.id));
     });
   };
 

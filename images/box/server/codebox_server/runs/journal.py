@@ -64,11 +64,6 @@ class Journal:
             _wake(self._lingering)
         return len(line)
 
-    def wake(self) -> None:
-        """Let all readers look again."""
-        _wake(self._waiting)
-        _wake(self._lingering)
-
     async def read(self, after: int) -> AsyncIterator[bytes]:
         """Yield batches of whole lines after event `after`, live until `done`; a blank line after 10 s without any.
 
@@ -80,7 +75,7 @@ class Journal:
             while position < len(self._lines):
                 batch, position = self._batch(position)
                 yield batch
-            if self.ended or self._store.sealed:
+            if self.ended:
                 return
             if not await self._wait(self._waiting, PING_SECONDS):
                 yield b"\n"
@@ -134,13 +129,8 @@ class Journals:
         self.sealed = False
 
     def seal(self) -> None:
-        """Report nothing more: readers get what is there already, and a run that has not ended has no end. Idempotent.
-
-        What one reader may have got, every later one gets too.
-        """
+        """Keep and publish nothing more: what one reader gets, every later one gets too. Idempotent."""
         self.sealed = True
-        for run in self._runs.values():
-            run.journal.wake()
 
     def create(self) -> Journal:
         """Create an empty journal that counts towards the limit."""
