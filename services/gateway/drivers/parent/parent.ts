@@ -54,8 +54,10 @@ export const createParent = (folder: string, use: Socket, end: () => void): Pare
       const connection = connect({ path: `${folder}/socket` });
       const closed = new Promise<true>((done) => connection.once('close', () => done(true)));
       const hasClosed = () => Promise.race([closed, sleep(closeMs, false, { ref: false })]);
-      // Whoever waits for a line learns of it. A parent that cannot be reached, as without its folder, is of no use any more.
-      connection.on('error', ({ syscall }: NodeJS.ErrnoException) => syscall === 'connect' && use.destroy());
+      // Whoever waits for a line learns of it. A parent that listens no more, or whose folder is gone, is of no use.
+      connection.on('error', ({ code }: NodeJS.ErrnoException) => {
+        if (code === 'ENOENT' || code === 'ECONNREFUSED') use.destroy();
+      });
       try {
         connection.write(`${JSON.stringify(request)}\n`);
         await untilReady(connection, signal);
