@@ -222,7 +222,7 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     const model = `/jupyter/ada@example.com/api/kernels/${kernel.id}`;
     const path = `${model}/channels?session_id=mine&token=${gateway.key}`;
     const first = await connect(gateway, path);
-    first.sendJson(executeRequest('one', `print("a", flush=True)\n${untilGo}print("b")`));
+    first.sendJson(executeRequest('one', `print("a\\n", end="", flush=True)\n${untilGo}print("b")`));
     await first.json(isStream);
     first.ws.close();
     await first.closed;
@@ -344,7 +344,7 @@ describe.each(anyDriver)('two gateways with the Jupyter dialect on the %s driver
     const { body: kernel } = await doomed.post<{ id: string }>('/jupyter/bob/api/kernels', {});
     const path = `/jupyter/bob/api/kernels/${kernel.id}/channels?session_id=mine&token=${doomed.key}`;
     const first = await connect(doomed, path);
-    first.sendJson(executeRequest('one', `print("a", flush=True)\n${untilGo}print("b")`));
+    first.sendJson(executeRequest('one', `print("a\\n", end="", flush=True)\n${untilGo}print("b")`));
     await first.json(isStream);
     await doomed.kill('SIGKILL');
     const second = await connect(other, path);
