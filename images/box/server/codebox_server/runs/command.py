@@ -270,9 +270,7 @@ class Command:
         if self.request.conclude is not None:
             done |= await self.request.conclude(self._tail)
         self.state = "done"
-        self.output.finish(done)
-        if self.journal.ended:
-            self.done = {"seq": self.journal.last_seq, "type": "done", **done}
+        self.done = self.output.finish(done)
 
     def _verdict(self, death: Death, events: Events) -> dict[str, Any]:
         if self.stop is not None:

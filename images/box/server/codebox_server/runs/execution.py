@@ -122,9 +122,7 @@ class Execution:
         self.state = "done"
         self.ended_at = now
         self.waiting_for_input = False
-        self.output.finish(done)
-        if self.journal.ended:
-            self.done = {"seq": self.journal.last_seq, "type": "done", **done}
+        self.done = self.output.finish(done)
 
     def to_json(self) -> dict[str, Any]:
         """Return the execution as the API represents it."""

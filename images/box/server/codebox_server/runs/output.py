@@ -210,8 +210,8 @@ class Output:
         self._flush()
         self._journal.append(kind, fields)
 
-    def finish(self, fields: dict[str, Any]) -> None:
-        """Write what is held back, what was dropped, and `done`."""
+    def finish(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+        """Write what is held back, what was dropped, and `done`; return that, or None when the journals are sealed."""
         self._flush()
         if self._window is not None:
             self._window.cancel()
@@ -225,6 +225,7 @@ class Output:
                 self._journal.append(kind, held)
             self._tail = None
         self._journal.append("done", fields)
+        return {"seq": self._journal.last_seq, "type": "done", **fields} if self._journal.ended else None
 
     def _event(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == "error":
