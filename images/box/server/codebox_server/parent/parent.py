@@ -61,16 +61,15 @@ def _listen(name: str) -> socket.socket:
 
 def _fork_while_used(requests: socket.socket, gateways: socket.socket, loaded: Loaded, program: bytes) -> None:
     forks, started = 0, time.monotonic()
-    users: list[socket.socket] = []
+    listening, users = [requests, gateways], list[socket.socket]()
     idle_since = started
     while users or time.monotonic() - idle_since < _IDLE_SECONDS:
-        if gateways.fileno() >= 0 and (forks >= _MAX_FORKS or time.monotonic() - started > _MAX_SECONDS):
+        if gateways in listening and (forks >= _MAX_FORKS or time.monotonic() - started > _MAX_SECONDS):
             # Gateways start another one, and what they have requested of this one is still done.
-            gateways.close()
-            for user in users:
-                user.close()
+            listening.remove(gateways)
+            for ended in (gateways, *users):
+                ended.close()
             users, idle_since = [], time.monotonic()
-        listening = [listener for listener in (requests, gateways) if listener.fileno() >= 0]
         readable, _, _ = select.select([*listening, *users], [], [], _IDLE_SECONDS if users else 1.0)
         for ready in readable:
             if ready is requests:
