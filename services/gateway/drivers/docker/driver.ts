@@ -93,10 +93,16 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const internet = createInternetNetwork(daemon, { deployment, endpoints: registryEndpoints(packages) });
   const obstacle = await internet.obstacle(signal);
   const seccomp = JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8')));
-  // Beside the folder whose entries are those of instances.
-  const parentsFolder = options.parentsFolder ?? (await findParentsFolder(parent, await sharesFilesWithDaemon()));
-  const findParent = (image: string, wanted: AbortSignal) =>
-    findParentContainer(daemon, posture.daemonId, { deployment, image, packages, seccomp }, parentsFolder, wanted);
+  const findParent = async (image: string, wanted: AbortSignal) => {
+    const folder = options.parentsFolder ?? (await findParentsFolder(parent, await sharesFilesWithDaemon()));
+    return await findParentContainer(
+      daemon,
+      posture.daemonId,
+      { deployment, image, packages, seccomp },
+      folder,
+      wanted,
+    );
+  };
   const parts: Parts = {
     dataDir,
     site,

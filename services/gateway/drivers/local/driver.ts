@@ -94,8 +94,10 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const files = { ...localEnvironment, server: `${boxFolder}/server`, etc, packages };
   const isForked = root && posture.cgroups !== undefined && sharedParent;
   const revision = await environmentRevision(boxFolder, localEnvironment, packages, etc, isForked);
-  const parentsFolder = options.parentsFolder ?? (await findParentsFolder(parent, true));
-  const findParent = await findLocalParent(files, revision, parentsFolder);
+  const findParent = async (wanted: AbortSignal) => {
+    const folder = options.parentsFolder ?? (await findParentsFolder(parent, true));
+    return await findLocalParent(files, revision, folder, wanted);
+  };
   const parts: Parts = {
     dataDir,
     site,

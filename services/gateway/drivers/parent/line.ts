@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Duplex, Readable } from 'node:stream';
 
 const maxLine = 4096;
+const maxErrorLength = 2000;
 
 /** Resolves with the first line of a stream, of which nothing else is read; throws when it ends before. */
 export const nextLine = async (stream: Readable | Duplex, signal: AbortSignal): Promise<string> => {
@@ -24,4 +25,15 @@ export const nextLine = async (stream: Readable | Duplex, signal: AbortSignal): 
 export const untilReady = async (stream: Readable | Duplex, signal: AbortSignal): Promise<void> => {
   const line = await nextLine(stream, signal);
   if (line !== 'ready') throw new Error(line);
+};
+
+/** Resolves once a parent that is being started is ready; throws an Error with the last of its error output. */
+export const untilStarted = async (output: Readable, errors: Readable, signal: AbortSignal): Promise<void> => {
+  let last = '';
+  errors.on('data', (text) => {
+    last = `${last}${text}`.slice(-maxErrorLength);
+  });
+  await untilReady(output, signal).catch((cause: unknown) => {
+    throw new Error(`the parent of boxes did not start: ${last.trim()}`, { cause });
+  });
 };

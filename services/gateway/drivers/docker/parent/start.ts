@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { Duplex, PassThrough } from 'node:stream';
-import { untilReady } from '../../parent/line.ts';
+import { untilStarted } from '../../parent/line.ts';
 import type { Parent } from '../../parent/parent.ts';
 import { type ParentProcesses, useSharedParent } from '../../parent/shared-parent.ts';
 import type { Daemon } from '../daemon/daemon.ts';
 import { type ParentContainerSpec, parentContainerOptions } from './container.ts';
 
-const maxErrorLength = 2000;
 const endMs = 60_000;
 
 type ParentSpec = Omit<ParentContainerSpec, 'folder'>;
@@ -32,7 +31,6 @@ const containersOf = (daemon: Daemon, spec: ParentSpec): ParentProcesses => ({
     const container = await daemon.call(signal, (docker, abortSignal) =>
       docker.createContainer({ ...parentContainerOptions({ ...spec, folder }), name, abortSignal }),
     );
-    let lastErrors = '';
     let stream: NodeJS.ReadWriteStream | undefined;
     try {
       await writeFile(nameFile(folder), name);
@@ -42,14 +40,11 @@ const containersOf = (daemon: Daemon, spec: ParentSpec): ParentProcesses => ({
       const [output, errors] = [new PassThrough(), new PassThrough()];
       daemon.docker.modem.demuxStream(stream, output, errors);
       stream.once('end', () => output.end());
-      errors.on('data', (text) => {
-        lastErrors = `${lastErrors}${text}`.slice(-maxErrorLength);
-      });
       await daemon.call(signal, () => container.start());
-      await untilReady(output, signal);
-    } catch (cause) {
+      await untilStarted(output, errors, signal);
+    } catch (error) {
       void remove(daemon, name).catch(() => undefined);
-      throw new Error(`the parent of boxes did not start: ${lastErrors.trim()}`, { cause });
+      throw error;
     } finally {
       if (stream instanceof Duplex) stream.destroy();
     }

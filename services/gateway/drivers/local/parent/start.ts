@@ -1,18 +1,21 @@
 import { spawn } from 'node:child_process';
 import { copyFile, readFile, readlink, stat, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { untilReady } from '../../parent/line.ts';
+import { untilStarted } from '../../parent/line.ts';
 import type { Parent } from '../../parent/parent.ts';
 import { type ParentProcesses, useSharedParent } from '../../parent/shared-parent.ts';
 import { type ParentFiles, parentCommand } from './command.ts';
 
-const maxErrorLength = 2000;
-
 /**
- * Resolves with a function that finds or starts the parent of boxes that are created from these files, whose content `revision` stands for.
- * Gateways with other data folders find it too.
+ * Finds or starts the parent of boxes that are created from these files, whose content `revision` stands for. Gateways with other data
+ * folders find it too.
  */
-export const findLocalParent = async (files: ParentFiles, revision: string, parentsFolder: string) => {
+export const findLocalParent = async (
+  files: ParentFiles,
+  revision: string,
+  parentsFolder: string,
+  signal: AbortSignal,
+): Promise<Parent> => {
   // It is written whenever libraries are installed, of which a parent has loaded some.
   const libraries = await stat('/etc/ld.so.cache').catch(() => undefined);
   // Ids of processes and paths mean something else in other namespaces.
@@ -20,7 +23,7 @@ export const findLocalParent = async (files: ParentFiles, revision: string, pare
   // The system files of others are in other folders, whose names are hashes of their content.
   const command = parentCommand({ ...files, etc: basename(files.etc) }, '');
   const facts = [revision, command, namespaces, libraries?.mtimeMs];
-  return (signal: AbortSignal): Promise<Parent> => useSharedParent(parentsFolder, facts, processesOf(files), signal);
+  return await useSharedParent(parentsFolder, facts, processesOf(files), signal);
 };
 
 /** Runs parents as processes that outlive this one. */
@@ -35,18 +38,14 @@ const processesOf = (files: ParentFiles): ParentProcesses => ({
       cwd: '/',
       env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
     });
-    let errors = '';
-    child.stderr.on('data', (text) => {
-      errors = `${errors}${text}`.slice(-maxErrorLength);
-    });
     // A program that is missing ends the streams too.
     child.on('error', () => {});
     try {
       await writeFile(groupFile(folder), String(child.pid));
-      await untilReady(child.stdout, signal);
-    } catch (cause) {
+      await untilStarted(child.stdout, child.stderr, signal);
+    } catch (error) {
       killGroup(child.pid);
-      throw new Error(`the parent of boxes did not start: ${errors.trim()}`, { cause });
+      throw error;
     } finally {
       child.unref();
       child.stdout.destroy();
