@@ -18,8 +18,8 @@ const maxRuns = 100;
 /** Records how the runs of an ending box went, before those with unknown results are recorded as lost. */
 export const createFinalResults = ({ store, connections, recorder }: FinalResultsOptions) => ({
   /**
-   * Reads the results of runs from the instances of a box that are about to be destroyed, because the gateway that follows them may have died. No gateway
-   * learns of a later end, which it could report to its caller and not record. Stops waiting after 5 s.
+   * Reads the results of runs from the instances of a box that are about to be destroyed, because the gateway that follows them may have
+   * died. No gateway learns of a later end, which it could report to its caller and not record. Stops waiting after 5 s.
    */
   async collect(boxId: string, instances: readonly InstanceRow[]): Promise<void> {
     await recorder.flush();
