@@ -229,7 +229,7 @@ export const createBoxServerClient = (
      */
     stop: (cause: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', cause, signal),
 
-    /** Lets the box report no event of a run from now on, to nobody: what could be read until then can be read again. Idempotent. */
+    /** Makes the box stop recording and sending events of runs. What could be read before can still be read. Idempotent. */
     seal: () => call('seal', 'POST'),
 
     /** Reads the statistics that only the box has. */

@@ -70,7 +70,7 @@ export const createEndings = ({ driver, store, directory, instances, finalResult
     lose,
     causeOfExit,
 
-    /** Destroys an instance whose row has outlived the gateway that was destroying it, or is at another site than that gateway. */
+    /** Destroys an instance that another gateway has marked for destruction, which has died since or is at another site. */
     async destroy(row: InstanceRow): Promise<void> {
       if (row.boxId !== null) await finalResults.collect(row.boxId, [row]);
       await instances.destroy(row.id);

@@ -62,7 +62,10 @@ export interface DockerDriverOptions {
   onBackend?: CircuitOptions['onChange'];
   /** Whether box servers are forked from one container for each image, which has nearly all rights on the host; false by default. */
   sharedParent?: boolean;
-  /** The folder where gateways find those containers; by default one for all deployments of root on this host, in a container the data folder's. */
+  /**
+   * The folder where gateways find those containers. By default all deployments of root on this host share one; a gateway that does not see
+   * the files of the daemon's host has its own.
+   */
   parentsFolder?: string;
   /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
   onFork?: (failure?: unknown) => void;

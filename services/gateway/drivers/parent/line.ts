@@ -21,7 +21,7 @@ export const nextLine = async (stream: Readable | Duplex, signal: AbortSignal): 
   return line.trimEnd();
 };
 
-/** Resolves when the first line is `ready`; throws an Error with another one, which is a reason. */
+/** Resolves when the first line is `ready`; otherwise throws an Error with that line, which says why. */
 export const untilReady = async (stream: Readable | Duplex, signal: AbortSignal): Promise<void> => {
   const line = await nextLine(stream, signal);
   if (line !== 'ready') throw new Error(line);

@@ -38,7 +38,7 @@ export interface Parent {
     closeMs: number,
     signal: AbortSignal,
   ): Promise<() => void>;
-  /** Uses it no longer. It ends soon after the last gateway has left it; the servers that it has forked go on. */
+  /** Stops using it. It ends soon after the last gateway has left; the servers that it has forked continue. */
   leave(): void;
 }
 
@@ -54,7 +54,7 @@ export const createParent = (folder: string, use: Socket, end: () => void): Pare
       const connection = connect({ path: `${folder}/socket` });
       const closed = new Promise<true>((done) => connection.once('close', () => done(true)));
       const hasClosed = () => Promise.race([closed, sleep(closeMs, false, { ref: false })]);
-      // Whoever waits for a line learns of it. A parent that listens no more, or whose folder is gone, is of no use.
+      // The wait for a line reports the error. A parent that no longer listens, or whose folder is gone, is useless.
       connection.on('error', ({ code }: NodeJS.ErrnoException) => {
         if (code === 'ENOENT' || code === 'ECONNREFUSED') use.destroy();
       });

@@ -26,11 +26,11 @@ export interface Parents {
     environment: Record<string, string>,
     signal: AbortSignal,
   ): Promise<(() => void) | undefined>;
-  /** Uses the one that runs no longer, if any does. */
+  /** Stops using the current parent, if there is one. */
   leave(): void;
 }
 
-/** Uses one parent once boxes are created, which `start` finds or starts. `onFork` is called with the reason of each fork that failed. */
+/** Keeps using one parent, which `start` finds or starts for the first box. `onFork` is called with the reason of each fork that failed. */
 export const createParents = (
   start: (signal: AbortSignal) => Promise<Parent>,
   onFork: (failure?: unknown) => void = () => {},
@@ -60,7 +60,7 @@ export const createParents = (
     // Another call may have replaced it meanwhile.
     if (current === awaited) {
       current = undefined;
-      // One that has served others may end at any time.
+      // A parent that other gateways have used may end at any time.
       if (!hasForked && performance.now() - beganAt < pauseMs) pause();
     }
     return await running(signal);
@@ -96,7 +96,7 @@ export const createParents = (
         if (failure instanceof CodeBoxError) throw failure;
         return undefined;
       } finally {
-        // The call may have begun before that.
+        // This call began before `leave` was called.
         if (hasLeft) leave();
       }
     },

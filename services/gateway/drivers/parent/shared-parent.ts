@@ -102,7 +102,7 @@ interface Found {
   use?: Socket;
   /** Whether nothing is left of it but its folder. Otherwise, without a connection, it is being started. */
   isEnded: boolean;
-  /** That of its folder: another parent may get one of the same name. */
+  /** The inode of its folder, because another parent may use the same path later. */
   inode: number;
 }
 
@@ -116,7 +116,7 @@ const find = async (folder: string): Promise<Found> => {
     use.once('connect', () => done({ use, isEnded: false, inode }));
     use.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') done({ isEnded: Date.now() - found.mtimeMs > abandonedMs, inode });
-      // It refuses connections once it has forked enough, too.
+      // A parent that has forked enough also refuses connections.
       else if (error.code === 'ECONNREFUSED') done({ isEnded: true, inode });
       else failed(error);
     });
@@ -127,7 +127,7 @@ const find = async (folder: string): Promise<Found> => {
 const discard = async (folder: string, inode: number): Promise<void> => {
   const old = `${folder}.${randomUUID()}`;
   try {
-    // Nothing may come between these two.
+    // These calls are synchronous, so that nothing else that this process does comes between them.
     if (statSync(folder).ino !== inode) return;
     renameSync(folder, old);
   } catch {

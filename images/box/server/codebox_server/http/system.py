@@ -137,10 +137,10 @@ class StopHandler(BoxHandler):
 
 
 class SealHandler(BoxHandler):
-    """Lets nobody learn of an end that the gateway which ends this box will not read."""
+    """Stops all reports of runs, before the gateway that destroys this box reads how they ended."""
 
     async def post(self) -> None:
-        """From now on no event of a run is kept or sent. What runs goes on."""
+        """Keep and send no event of any run from now on. The runs themselves continue."""
         self.box.journals.seal()
         self.send_nothing()
 

@@ -55,7 +55,7 @@ def _folder(mounts: list[str], controllers: str, path: str) -> str:
 
 
 def attach(require_gateway: Callable[[], None]) -> Holder:
-    """Send the output of this process to the log of the container. `require_gateway` raises when nobody waits for that.
+    """Send the output of this process to the log of the container. `require_gateway` raises when the gateway has gone.
 
     The container waits as the user of the box, so this must be that user too: it can open no more than code of the box.
     """

@@ -48,7 +48,7 @@ def run() -> None:
 
 
 def _listen(name: str) -> socket.socket:
-    """Return a socket that is there under its name only once it listens: what refuses a connection has ended."""
+    """Return a socket whose name appears only once it listens, so a refused connection means that it was closed."""
     path = f"{_FOLDER}/{name}"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{path}.new")

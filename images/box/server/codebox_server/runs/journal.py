@@ -129,7 +129,7 @@ class Journals:
         self.sealed = False
 
     def seal(self) -> None:
-        """Keep and publish nothing more: what one reader gets, every later one gets too. Idempotent."""
+        """Stop recording and publishing events, so that later readers get all that earlier ones got. Idempotent."""
         self.sealed = True
 
     def create(self) -> Journal:

@@ -16,7 +16,7 @@ export const findLocalParent = async (
   parentsFolder: string,
   signal: AbortSignal,
 ): Promise<Parent> => {
-  // It is written whenever libraries are installed, of which a parent has loaded some.
+  // This cache is rewritten whenever libraries are installed, and a parent has loaded some of them.
   const libraries = await stat('/etc/ld.so.cache').catch(() => undefined);
   // Ids of processes and paths mean something else in other namespaces.
   const namespaces = await Promise.all(['pid', 'mnt'].map((kind) => readlink(`/proc/self/ns/${kind}`)));
@@ -59,7 +59,7 @@ const processesOf = (files: ParentFiles): ParentProcesses => ({
 
 const groupFile = (folder: string): string => `${folder}/process-group`;
 
-/** Does nothing when no process of the group is left. */
+/** Kills a process group, unless all of its processes have ended. */
 const killGroup = (id: number | undefined): void => {
   try {
     if (id !== undefined && id > 1) process.kill(-id, 'SIGKILL');
