@@ -99,9 +99,10 @@ class BoxServerApp(RecordsItsLevel, ServerApp):
         self.init_httpserver()
 
     async def cleanup_kernels(self) -> None:
-        """Cut the streams first: the runs are lost with the box. Otherwise they would report that their context was
-        deleted.
+        """Seal the journals and cut the streams first: the runs are lost with the box. Otherwise they would report that
+        their context was deleted.
         """
+        self.arguments["box"].journals.seal()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.http_server.close_all_connections(), CLOSE_SECONDS)
         await super().cleanup_kernels()

@@ -35,6 +35,9 @@ LINGER_SECONDS = 0.003
 # The head of an event stream is sent after this time at the latest, with or without events.
 HEAD_SECONDS = 0.05
 
+# The events of one run that are sent over the connection that runs share; the others are read by a request.
+SHARED_RUN_BYTES = 256 * KIB
+
 # Journals of the whole box. The oldest finished runs are dropped first.
 JOURNAL_BYTES = 64 * MIB
 JOURNAL_RUNS = 2_000

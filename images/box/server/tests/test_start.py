@@ -27,7 +27,7 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
         "api": 1,
         "abilities": [
             *("changes", "checkpoint", "contents", "folder", "jupyter", "keys", "network", "notebooks"),
-            *("output", "packages", "ports", "python", "seal", "search", "stop", "terminals", "unattended"),
+            *("output", "packages", "ports", "python", "runs", "seal", "search", "stop", "terminals", "unattended"),
             *("variables", "watch"),
         ],
         "languages": ["python", "javascript", "typescript", "bash"],

@@ -65,7 +65,7 @@ class BoxHandler(web.RequestHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Write the JSON body of an error."""
         raised = kwargs.get("exc_info", (None, None, None))[1]
-        error = _translate(raised, status_code)
+        error = translate(raised, status_code)
         self.set_status(error.status if isinstance(raised, (BoxError, OSError)) else status_code)
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(error.to_json()))
@@ -83,18 +83,7 @@ class BoxHandler(web.RequestHandler):
 
     def body_fields(self, allowed: set[str]) -> dict[str, Any]:
         """Return the JSON object in the body. Unknown keys, other types and broken JSON raise invalid_request."""
-        if len(self.request.body) > JSON_BODY_BYTES:
-            raise BoxError("too_large", f"a body has at most {JSON_BODY_BYTES} bytes")
-        try:
-            fields = json.loads(self.request.body)
-        except (ValueError, RecursionError):
-            raise BoxError("invalid_request", "the body is not JSON") from None
-        if not isinstance(fields, dict):
-            raise BoxError("invalid_request", "the body is not a JSON object")
-        for name in fields:
-            if name not in allowed:
-                raise BoxError("invalid_request", "unknown field", "/" + name[:100])
-        return fields
+        return json_fields(self.request.body, allowed)
 
     def number_argument(self, name: str, default: int, most: int) -> int:
         """Return an integer from 1 to `most` from the query."""
@@ -131,16 +120,17 @@ class BoxHandler(web.RequestHandler):
 
     def _send_head(self) -> None:
         if not self._headers_written:
-            self.flush().add_done_callback(_forget_closed)
+            self.flush().add_done_callback(forget_closed)
 
 
-def _forget_closed(sent: asyncio.Future[None]) -> None:
-    # The reader has gone: the next write notices.
+def forget_closed(sent: asyncio.Future[None]) -> None:
+    """Ignore that a reader has gone: the next write notices."""
     if not sent.cancelled():
         sent.exception()
 
 
-def _translate(raised: BaseException | None, status: int) -> BoxError:
+def translate(raised: BaseException | None, status: int = 500) -> BoxError:
+    """Return the error that a response reports for an exception, or for a status without one."""
     if isinstance(raised, BoxError):
         return raised
     if isinstance(raised, OSError):
@@ -157,6 +147,22 @@ def check_id(value: str) -> str:
     if not _ID.fullmatch(value):
         raise BoxError("invalid_request", "the id has characters that are not allowed")
     return value
+
+
+def json_fields(body: bytes, allowed: set[str]) -> dict[str, Any]:
+    """Return a JSON object. Unknown keys, other types and broken JSON raise invalid_request."""
+    if len(body) > JSON_BODY_BYTES:
+        raise BoxError("too_large", f"a body has at most {JSON_BODY_BYTES} bytes")
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BoxError("invalid_request", "the body is not JSON") from None
+    if not isinstance(fields, dict):
+        raise BoxError("invalid_request", "the body is not a JSON object")
+    for name in fields:
+        if name not in allowed:
+            raise BoxError("invalid_request", "unknown field", "/" + name[:100])
+    return fields
 
 
 def text_field(fields: dict[str, Any], name: str, default: str | None = None) -> str:

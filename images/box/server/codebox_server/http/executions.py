@@ -13,12 +13,14 @@ from codebox_server.bounds import (
     STREAM_BYTES_MAX,
     TIMEOUT_MS_MAX,
 )
+from codebox_server.box import Box
 from codebox_server.errors import BoxError
 from codebox_server.http.base import (
     BoxHandler,
     check_id,
     env_field,
     flag_field,
+    json_fields,
     number_field,
     optional_number,
     optional_text,
@@ -58,38 +60,9 @@ class ExecutionHandler(BoxHandler):
 
     async def put(self, execution_id: str) -> None:
         """Run code and stream its events from the first one."""
-        fields = self.body_fields(_FIELDS)
-        context_id = optional_text(fields, "context")
-        language = self._language(text_field(fields, "language", "python"), context_id)
-        env = env_field(fields)
-        if env and not self.box.specs.takes_env(language):
-            raise BoxError("invalid_request", f"{language} does not support an environment for a single run", "/env")
-        folder = optional_text(fields, "cwd")
-        if folder is not None and not self.box.specs.takes_folder(language):
-            raise BoxError("invalid_request", f"{language} does not support a folder for a single run", "/cwd")
-        request = ExecutionRequest(
-            id=check_id(execution_id),
-            code=text_field(fields, "code"),
-            language=language,
-            timeout_ms=number_field(fields, "timeoutMs", 1, TIMEOUT_MS_MAX),
-            cpu_limit_ms=optional_number(fields, "cpuLimitMs", 1, CPU_LIMIT_MS_MAX),
-            env=env,
-            auto_install=flag_field(fields, "autoInstall"),
-            message=_message_field(fields),
-            folder=None if folder is None else self.box.commands.folder(folder),
-            unattended=flag_field(fields, "unattended"),
-            output_bytes=optional_number(fields, "outputBytes", 1, STREAM_BYTES_MAX) or STREAM_BYTES,
-        )
+        request, context_id = read_request(self.box, execution_id, self.request.body)
         execution = await self.box.executions.start(request, context_id)
         await self.send_events(execution.journal, 0)
-
-    def _language(self, requested: str, context_id: str | None) -> str:
-        if context_id is not None:
-            return self.box.contexts.get(context_id).language
-        languages = self.box.specs.find_kernel_specs()
-        if requested not in languages:
-            raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
-        return requested
 
     async def delete(self, execution_id: str) -> None:
         """Ensure that it never runs: 204 when it was never received, 409 when it may have been."""
@@ -99,6 +72,42 @@ class ExecutionHandler(BoxHandler):
     async def get(self, execution_id: str) -> None:
         """Send the current state of the execution."""
         self.send_json(self.box.executions.get(execution_id).to_json())
+
+
+def read_request(box: Box, execution_id: str, body: bytes) -> tuple[ExecutionRequest, str | None]:
+    """Return what a body asks for, and its context if it names one. Raises invalid_request, and not_found (context)."""
+    fields = json_fields(body, _FIELDS)
+    context_id = optional_text(fields, "context")
+    language = _language(box, text_field(fields, "language", "python"), context_id)
+    env = env_field(fields)
+    if env and not box.specs.takes_env(language):
+        raise BoxError("invalid_request", f"{language} does not support an environment for a single run", "/env")
+    folder = optional_text(fields, "cwd")
+    if folder is not None and not box.specs.takes_folder(language):
+        raise BoxError("invalid_request", f"{language} does not support a folder for a single run", "/cwd")
+    request = ExecutionRequest(
+        id=check_id(execution_id),
+        code=text_field(fields, "code"),
+        language=language,
+        timeout_ms=number_field(fields, "timeoutMs", 1, TIMEOUT_MS_MAX),
+        cpu_limit_ms=optional_number(fields, "cpuLimitMs", 1, CPU_LIMIT_MS_MAX),
+        env=env,
+        auto_install=flag_field(fields, "autoInstall"),
+        message=_message_field(fields),
+        folder=None if folder is None else box.commands.folder(folder),
+        unattended=flag_field(fields, "unattended"),
+        output_bytes=optional_number(fields, "outputBytes", 1, STREAM_BYTES_MAX) or STREAM_BYTES,
+    )
+    return request, context_id
+
+
+def _language(box: Box, requested: str, context_id: str | None) -> str:
+    if context_id is not None:
+        return box.contexts.get(context_id).language
+    languages = box.specs.find_kernel_specs()
+    if requested not in languages:
+        raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
+    return requested
 
 
 def _message_field(fields: dict[str, Any]) -> ClientMessage | None:

@@ -18,6 +18,7 @@ from codebox_server.http import (
     files,
     notebooks,
     packages,
+    run_socket,
     stats,
     system,
     terminals,
@@ -33,6 +34,7 @@ def routes(arguments: dict[str, Any]) -> list[URLSpec]:
     # They are tried one after the other: the most frequent one is first.
     paths: list[tuple[str, type[RequestHandler]]] = [
         (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
+        (r"/codebox/runs", run_socket.RunSocketHandler),
         (r"/codebox/executions", executions.ExecutionsHandler),
         (rf"/codebox/executions/{_ID}/events", executions.ExecutionEventsHandler),
         (rf"/codebox/executions/{_ID}/input", executions.ExecutionInputHandler),

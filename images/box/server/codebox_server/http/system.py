@@ -28,6 +28,7 @@ ABILITIES = [
     "packages",
     "ports",
     "python",
+    "runs",
     "seal",
     "search",
     "stop",
