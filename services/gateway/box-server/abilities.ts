@@ -88,6 +88,8 @@ export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>
     has,
     /** Whether code of the box cannot create sockets and named pipes in its volumes. A server without a list does not see to it. */
     isConfined: async (): Promise<boolean> => (await readOnce()).abilities?.includes('confined') ?? false,
+    /** Whether runs may share a connection, as far as that is known: its health is not read for this. */
+    sharesRuns: (): boolean => known?.abilities?.includes('runs') ?? false,
     /** Returns the languages that the box runs, the built-in ones last. */
     languages: async (): Promise<readonly string[]> => (await readOnce()).languages,
     /** Wraps a call so that it needs the ability. */

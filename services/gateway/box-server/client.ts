@@ -15,10 +15,10 @@ import {
   type QuotaMet,
   searchPageSchema,
 } from '#contract';
-import { type BoxCall, startBoxCall } from '../tracing/box-call.ts';
+import { type BoxCall, isTraced, startBoxCall } from '../tracing/box-call.ts';
 import { checkApi, type Health, healthSchema } from './abilities.ts';
+import { readEvents, readSharedEvents } from './events.ts';
 import { createSharedJournals, type JournalPath } from './journals/shared-journals.ts';
-import { readLines } from './protocol/lines.ts';
 import {
   type BoxServerFailure,
   failureOf,
@@ -44,6 +44,7 @@ import {
 } from './protocol/schemas.ts';
 import type { CodeRequest, CommandRequest, InstallRequest, NotebookRequest } from './run-requests.ts';
 import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
+import { createRunSocket } from './transport/run-socket.ts';
 import { connectToBox } from './transport/socket.ts';
 import { createStreamPool, type StreamPool } from './transport/stream-pool.ts';
 import { attachTerminal, type ScreenSize } from './transport/terminal-socket.ts';
@@ -55,8 +56,6 @@ const packMs = 60_000;
 const maxCalls = 32;
 /** More than a box server runs and queues at once, and as many transfers of files. */
 const maxStreams = 512;
-/** How much of an unwanted body is read before its connection is closed. */
-const leftoverBytes = 1024;
 
 /** A response whose body has not been read: `body` must be read to its end or destroyed. */
 export interface RawResponse {
@@ -112,6 +111,7 @@ export const createBoxServerClient = (
   const files = createStreamPool(agentOptions, maxStreams);
   // The shared journals bound the connections of readers, so the pool need not.
   const readers = new Agent({ ...agentOptions, connections: null });
+  const runSocket = createRunSocket(endpoint, deadlineMs);
 
   const failed = (error: unknown, path: string): CodeBoxError => {
     const failure = path === 'health' ? undefined : failureOf(error);
@@ -160,6 +160,16 @@ export const createBoxServerClient = (
   const open = async (path: string, options: RequestOptions, via: Via = runs): Promise<AsyncGenerator<unknown>> => {
     const traced = startBoxCall(options.method ?? 'GET', path);
     return readEvents(await send(via, path, options, traced), (error) => failed(error, path), traced);
+  };
+
+  /** Runs code over the connection that runs share; undefined when that is not possible. */
+  const runShared = async (id: string, body: string, leave: AbortSignal) => {
+    const path = `executions/${id}`;
+    const fail = (error: unknown) => failed(error, path);
+    const shared = runSocket.run(id, body, leave);
+    if (!shared) return undefined;
+    const run = await shared.catch((error: unknown) => Promise.reject(fail(error)));
+    return readSharedEvents(run, fail, (after) => open(`${path}/events?after=${after}`, { signal: leave }));
   };
 
   /** Makes a short call and reads the whole response, within 20 s, however slowly the box sends it. */
@@ -246,9 +256,17 @@ export const createBoxServerClient = (
     variables: (id: string, { limit, cursor = '' }: PageQuery) =>
       read(variablesSchema, `contexts/${id}/variables?${new URLSearchParams({ limit: String(limit), cursor })}`),
 
-    /** Runs code and streams its events to `done`. Leaving the stream does not stop the run. */
-    execute: async (id: string, body: CodeRequest, leave: AbortSignal) =>
-      open(`executions/${id}`, { method: 'PUT', ...asJson(body), signal: leave }),
+    /**
+     * Runs code and streams its events to `done`. Leaving the stream does not stop the run. `mayShare`: whether the box server lets runs share
+     * a connection. A traced run has a request of its own, as its headers carry the trace.
+     */
+    execute: async (id: string, body: CodeRequest, leave: AbortSignal, mayShare = false) => {
+      const request = asJson(body);
+      return (
+        (mayShare && !isTraced() && (await runShared(id, request.body, leave))) ||
+        (await open(`executions/${id}`, { method: 'PUT', ...request, signal: leave }))
+      );
+    },
 
     /** Runs a command in the same way. */
     command: async (id: string, body: CommandRequest, leave?: AbortSignal) =>
@@ -355,37 +373,12 @@ export const createBoxServerClient = (
     attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(endpoint, id, size),
 
     close: async () => {
+      runSocket.close();
       await Promise.all([agent.destroy(), runs.destroy(), files.destroy(), readers.destroy()]);
     },
   };
 };
 
 export type BoxServerClient = ReturnType<typeof createBoxServerClient>;
-
-async function* readEvents(
-  { body }: StreamedResponse,
-  failed: (error: unknown) => CodeBoxError,
-  traced: BoxCall | undefined,
-): AsyncGenerator<unknown> {
-  let failure: CodeBoxError | undefined;
-  try {
-    const lines = readLines(body.iterator({ destroyOnReturn: false }));
-    yield* traced ? traceEvents(lines, traced) : lines;
-  } catch (error) {
-    failure = failed(error);
-    throw failure;
-  } finally {
-    traced?.end(failure?.code);
-    // After the last event only the end of the body is left; reading it frees the connection for the next request.
-    body.dump({ limit: leftoverBytes }).catch(() => {});
-  }
-}
-
-async function* traceEvents(lines: AsyncGenerator<unknown>, traced: BoxCall): AsyncGenerator<unknown> {
-  for await (const line of lines) {
-    traced.event(line);
-    yield line;
-  }
-}
 
 const asJson = (body: unknown) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });

@@ -51,7 +51,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       }
       const endpoint = endpointOf(instance, address);
       const client = createBoxServerClient(endpoint, onFailure);
-      const { health, languages, isConfined, need, has, only } = createAbilities(client.health);
+      const { health, languages, isConfined, sharesRuns, need, has, only } = createAbilities(client.health);
       const tunnels = createTunnels(endpoint, () => need('ports'));
       const close = async () => {
         tunnels.close();
@@ -65,7 +65,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
           const keepsMore = outputBytes !== undefined && (await has('output'));
           const refusesInput = unattended === true && (await has('unattended'));
           const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };
-          return await client.execute(id, { ...body, ...more }, leave);
+          return await client.execute(id, { ...body, ...more }, leave, sharesRuns());
         },
         connect: only('network', client.connect),
         createContext: async (body) => {

@@ -23,9 +23,12 @@ export interface BoxCall {
   end(failure?: string): void;
 }
 
+/** Whether a trace is being recorded. */
+export const isTraced = (): boolean => trace.getActiveSpan()?.isRecording() === true;
+
 /** Starts to trace a call; returns undefined when no trace is being recorded. `path` is the part after `/codebox/`. */
 export const startBoxCall = (method: string, path: string): BoxCall | undefined => {
-  if (!trace.getActiveSpan()?.isRecording()) return undefined;
+  if (!isTraced()) return undefined;
   // Only the first segment names the call; the rest is ids and file paths.
   const what = /^[a-z:]+/.exec(path)?.[0] ?? '';
   const { startTime, now } = startClock();

@@ -1,0 +1,193 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { type BoxServerClient, createBoxServerClient } from '../client.ts';
+
+const deadlineMs = 1000;
+const code = { code: '1+1', timeoutMs: 1000 };
+const done = { seq: 1, type: 'done' };
+
+let folder: string;
+let server: Server;
+let sockets: WebSocketServer;
+let client: BoxServerClient;
+let requests: string[] = [];
+let asked: { id: string; body: string }[] = [];
+/** What the box replies to a run that shares its connection. */
+let reply = (socket: WebSocket, id: string): void => socket.send(`${id} end\n${JSON.stringify(done)}\n`);
+const [usual] = [reply];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'codebox-runs-'));
+  server = createServer((request, response) => {
+    requests.push(`${request.method} ${request.url}`);
+    const after = Number(/after=(\d+)/.exec(request.url ?? '')?.[1] ?? 0);
+    response.end(`${JSON.stringify({ ...done, seq: after + 1 })}\n`);
+  });
+  sockets = new WebSocketServer({ server });
+  sockets.on('connection', (socket) => {
+    socket.on('message', (data) => {
+      const [id = '', body = ''] = data.toString().split('\n', 2);
+      asked.push({ id, body });
+      reply(socket, id);
+    });
+  });
+  await once(server.listen(join(folder, 'box.sock')), 'listening');
+});
+afterEach(async () => {
+  await client.close();
+  [requests, asked, reply] = [[], [], usual];
+});
+afterAll(async () => {
+  sockets.close();
+  for (const socket of sockets.clients) socket.terminate();
+  server.closeAllConnections();
+  await once(server.close(), 'close');
+  await rm(folder, { recursive: true });
+});
+
+const run = async (id: string, signal = AbortSignal.timeout(5000), text = code.code) =>
+  Array.fromAsync(await client.execute(id, { ...code, code: text }, signal, true));
+
+/** A client whose runs share a connection. */
+const connect = async () => {
+  const address = `unix:${join(folder, 'box.sock')}`;
+  client = createBoxServerClient({ instance: 'i-1', address, token: 'token' }, undefined, deadlineMs);
+  const opened = once(sockets, 'connection');
+  await run('first');
+  await run('second');
+  await opened;
+  await expect.poll(() => run('probe').then(() => asked.length)).toBe(1);
+  [requests, asked] = [[], []];
+};
+
+test('runs that follow each other share a connection', async () => {
+  await connect();
+  const found = await Promise.all(['a', 'b', 'c'].map((id) => run(id)));
+  expect(found).toEqual([[done], [done], [done]]);
+  expect(asked.map(({ id, body }) => [id, JSON.parse(body)])).toEqual(['a', 'b', 'c'].map((id) => [id, code]));
+  expect(requests).toEqual([]);
+  expect(sockets.clients.size).toBe(1);
+});
+
+test('replies arrive in pieces and in any order, and each run has its own', async () => {
+  await connect();
+  const waiting: [WebSocket, string][] = [];
+  reply = (socket, id) => {
+    waiting.push([socket, id]);
+    socket.send(`${id} more\n`);
+    if (waiting.length < 2) return;
+    for (const [socket, id] of waiting.reverse()) {
+      socket.send(`${id} more\n\n{"seq":1,"type":"stdout","te`);
+      socket.send(`${id} more\nxt":"${id}"}\n`);
+      socket.send(`${id} end\n${JSON.stringify({ ...done, seq: 2 })}\n`);
+    }
+  };
+  const [a, b] = await Promise.all([run('a'), run('b')]);
+  expect(a).toEqual([
+    { seq: 1, type: 'stdout', text: 'a' },
+    { seq: 2, type: 'done' },
+  ]);
+  expect(b[0]).toMatchObject({ text: 'b' });
+});
+
+test('events that the box does not send are requested', async () => {
+  await connect();
+  reply = (socket, id) => {
+    socket.send(`${id} more\n{"seq":1,"type":"stdout","text":"x"}\n`);
+    socket.send(`${id} rest\n`);
+  };
+  expect(await run('long')).toEqual([
+    { seq: 1, type: 'stdout', text: 'x' },
+    { seq: 2, type: 'done' },
+  ]);
+  expect(requests).toEqual(['GET /codebox/executions/long/events?after=1']);
+});
+
+test('a long request, and runs beyond the bound, are requests of their own', async () => {
+  await connect();
+  expect(await run('long', undefined, 'x'.repeat(256 * 1024))).toEqual([done]);
+  expect(requests).toEqual(['PUT /codebox/executions/long']);
+  reply = () => {};
+  const leave = new AbortController();
+  const open = Array.from({ length: 64 }, (_, n) => run(`open-${n}`, leave.signal).catch(() => 'left'));
+  await expect.poll(() => asked.length).toBe(64);
+  expect(await run('beyond')).toEqual([done]);
+  expect(requests.at(-1)).toBe('PUT /codebox/executions/beyond');
+  leave.abort();
+  expect(await Promise.all(open)).toEqual(open.map(() => 'left'));
+});
+
+test('a refusal is that of the box', async () => {
+  await connect();
+  reply = (socket, id) => socket.send(`${id} 404\n{"code":"not_found","detail":"no such context"}`);
+  await expect(run('a')).rejects.toMatchObject({ code: 'not_found', message: 'no such context' });
+  reply = (socket, id) => socket.send(`${id} 500\nno JSON`);
+  await expect(run('b')).rejects.toMatchObject({ code: 'unavailable' });
+  reply = usual;
+  expect(await run('c')).toEqual([done]);
+});
+
+test('a box that does not accept a run in time is unavailable, and its late reply is dropped', async () => {
+  await connect();
+  let late = () => {};
+  reply = (socket, id) => {
+    late = () => socket.send(`${id} end\n${JSON.stringify(done)}\n`);
+  };
+  await expect(run('a')).rejects.toMatchObject({ code: 'unavailable', message: 'The box did not respond in time.' });
+  late();
+  reply = usual;
+  expect(await run('b')).toEqual([done]);
+  expect(requests).toEqual([]);
+});
+
+test('a reader that leaves ends nothing but its stream', async () => {
+  await connect();
+  const leave = new AbortController();
+  let end = () => {};
+  reply = (socket, id) => {
+    socket.send(`${id} more\n{"seq":1,"type":"stdout","text":"x"}\n`);
+    end = () => socket.send(`${id} end\n${JSON.stringify({ ...done, seq: 2 })}\n`);
+  };
+  const events = await client.execute('a', code, leave.signal, true);
+  expect((await events.next()).value).toMatchObject({ seq: 1 });
+  leave.abort();
+  await expect(events.next()).rejects.toMatchObject({ code: 'unavailable' });
+  end();
+  reply = usual;
+  expect(await run('b')).toEqual([done]);
+  expect(requests).toEqual([]);
+});
+
+test('when the connection ends, its runs fail and the next one is a request', async () => {
+  await connect();
+  reply = (socket, id) => {
+    socket.send(`${id} more\n{"seq":1,"type":"stdout","text":"x"}\n`);
+    setTimeout(() => socket.terminate(), 50);
+  };
+  await expect(run('a', new AbortController().signal)).rejects.toMatchObject({ code: 'unavailable' });
+  expect(await run('b')).toEqual([done]);
+  expect(requests).toEqual(['PUT /codebox/executions/b']);
+});
+
+const nonsense: [string, (id: string) => string][] = [
+  ['a reply to no run', () => 'other end\n'],
+  ['a reply without a head', () => 'x'.repeat(1000)],
+  ['an empty reply', () => ''],
+  ['an unknown mark', (id) => `${id} maybe\n`],
+  ['more than may wait', (id) => `${id} more\n${'\n'.repeat(257 * 1024 + 1)}`],
+];
+for (const [what, text] of nonsense) {
+  test(`${what} breaks the protocol, and the next run is a request`, async () => {
+    await connect();
+    reply = (socket, id) => socket.send(text(id));
+    await expect(run('a')).rejects.toMatchObject({ code: 'unavailable', reason: 'protocol' });
+    expect(await run('b')).toEqual([done]);
+    expect(requests).toEqual(['PUT /codebox/executions/b']);
+    await expect.poll(() => sockets.clients.size).toBe(0);
+  });
+}
