@@ -15,6 +15,7 @@ let folder: string;
 let server: Server;
 let sockets: WebSocketServer;
 let client: BoxServerClient;
+let failures: string[] = [];
 let requests: string[] = [];
 let asked: { id: string; body: string }[] = [];
 /** What the box replies to a run that shares its connection. */
@@ -56,13 +57,17 @@ const run = async (id: string, signal = AbortSignal.timeout(5000), text = code.c
 /** A client whose runs share a connection. */
 const connect = async () => {
   const address = `unix:${join(folder, 'box.sock')}`;
-  client = createBoxServerClient({ instance: 'i-1', address, token: 'token' }, undefined, deadlineMs);
+  client = createBoxServerClient(
+    { instance: 'i-1', address, token: 'token' },
+    (failure) => failures.push(failure),
+    deadlineMs,
+  );
   const opened = once(sockets, 'connection');
   await run('first');
   await run('second');
   await opened;
   await expect.poll(() => run('probe').then(() => asked.length)).toBe(1);
-  [requests, asked] = [[], []];
+  [requests, asked, failures] = [[], [], []];
 };
 
 test('runs that follow each other share a connection', async () => {
@@ -170,8 +175,19 @@ test('when the connection ends, its runs fail and the next one is a request', as
     setTimeout(() => socket.terminate(), 50);
   };
   await expect(run('a', new AbortController().signal)).rejects.toMatchObject({ code: 'unavailable' });
+  expect(failures).toEqual(['unreachable']);
   expect(await run('b')).toEqual([done]);
   expect(requests).toEqual(['PUT /codebox/executions/b']);
+});
+
+test('closing the client fails its runs at once, which is no failure of the box', async () => {
+  await connect();
+  reply = (socket, id) => socket.send(`${id} more\n`);
+  const events = await client.execute('a', code, new AbortController().signal, true);
+  const failing = expect(events.next()).rejects.toMatchObject({ code: 'unavailable' });
+  await client.close();
+  await failing;
+  expect(failures).toEqual([]);
 });
 
 const nonsense: [string, (id: string) => string][] = [

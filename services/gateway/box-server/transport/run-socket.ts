@@ -155,6 +155,9 @@ const createConnection = (peer: Peer, deadlineMs: number) => {
       addAbortSignal(leave, lines);
       return accepted.promise;
     },
-    close: () => close(closeCodes.goingAway, 'the gateway leaves'),
+    close(): void {
+      failAll(new errors.ClientDestroyedError());
+      close(closeCodes.goingAway, 'the gateway leaves');
+    },
   };
 };
