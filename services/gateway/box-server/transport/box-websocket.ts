@@ -14,6 +14,8 @@ export interface BoxWebSocketOptions {
   /** Above the longest message of the box server. */
   maxMessageBytes: number;
   protocols?: string[];
+  /** See PeerOptions. */
+  pingMs?: number;
   /** Whether to wait until the server reads messages. */
   untilReady?: boolean;
   /** The text of the error for a 404. */
@@ -23,7 +25,7 @@ export interface BoxWebSocketOptions {
 /** Opens a WebSocket of a box server. Throws `not_found`, and `unavailable` when the box does not respond. */
 export const openBoxWebSocket = async (
   endpoint: Endpoint,
-  { path, maxMessageBytes, protocols = [], untilReady = false, missing }: BoxWebSocketOptions,
+  { path, maxMessageBytes, protocols = [], pingMs, untilReady = false, missing }: BoxWebSocketOptions,
 ): Promise<Peer> => {
   const socket = await connectToBox(endpoint);
   const ws = new WebSocket(`ws://localhost/${path}`, protocols, {
@@ -55,10 +57,13 @@ export const openBoxWebSocket = async (
       clearTimeout(late);
       // The first messages wait until the peer is received from.
       ws.pause();
-      opened(createPeer(ws));
+      opened(createPeer(ws, pingMs === undefined ? {} : { pingMs }));
     };
-    // A server that is not ready yet does not respond to pings.
-    ws.once('pong', done);
-    ws.once('open', () => (untilReady ? ws.ping() : done()));
+    ws.once('open', () => {
+      if (!untilReady) return done();
+      // A server that is not ready yet does not respond to pings.
+      ws.once('pong', done);
+      ws.ping();
+    });
   });
 };
