@@ -5,6 +5,8 @@ import { createTurns } from '../waiting/turns.ts';
 export interface Peer {
   /** Aborted when the connection is over, however it ended. */
   closed: AbortSignal;
+  /** Whether messages can still be sent. False from the moment when either side begins to close the connection. */
+  isOpen(): boolean;
   /**
    * Sends one message; does nothing when the connection is over. When the buffer is full, returns a promise that
    * resolves when there is room again, or the connection is over.
@@ -108,6 +110,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
 
   return {
     closed: over.signal,
+    isOpen: () => ws.readyState === WebSocket.OPEN,
     close,
     send(data) {
       if (ws.readyState !== WebSocket.OPEN) return undefined;

@@ -73,6 +73,9 @@ export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>
     return offered === undefined || offered.includes(ability);
   };
 
+  /** A server without a list does not have what came after the lists. */
+  const lists = async (ability: string): Promise<boolean> => (await readOnce()).abilities?.includes(ability) ?? false;
+
   /** Throws `conflict` for an ability that the box server does not have. */
   const need = async (ability: Ability): Promise<void> => {
     if (await has(ability)) return;
@@ -86,10 +89,10 @@ export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>
     health: read,
     need,
     has,
-    /** Whether code of the box cannot create sockets and named pipes in its volumes. A server without a list does not see to it. */
-    isConfined: async (): Promise<boolean> => (await readOnce()).abilities?.includes('confined') ?? false,
-    /** Whether runs may share a connection, as far as that is known: its health is not read for this. */
-    sharesRuns: (): boolean => known?.abilities?.includes('runs') ?? false,
+    /** Whether code of the box cannot create sockets and named pipes in its volumes. */
+    isConfined: () => lists('confined'),
+    /** Whether runs may share a connection. */
+    sharesRuns: () => lists('runs'),
     /** Returns the languages that the box runs, the built-in ones last. */
     languages: async (): Promise<readonly string[]> => (await readOnce()).languages,
     /** Wraps a call so that it needs the ability. */

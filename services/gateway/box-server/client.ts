@@ -111,7 +111,7 @@ export const createBoxServerClient = (
   const files = createStreamPool(agentOptions, maxStreams);
   // The shared journals bound the connections of readers, so the pool need not.
   const readers = new Agent({ ...agentOptions, connections: null });
-  const runSocket = createRunSocket(endpoint, deadlineMs);
+  const runSocket = createRunSocket(endpoint, { deadlineMs, silenceMs: silenceDeadlineMs });
 
   const failed = (error: unknown, path: string): CodeBoxError => {
     const failure = path === 'health' ? undefined : failureOf(error);
@@ -169,7 +169,7 @@ export const createBoxServerClient = (
     const shared = runSocket.run(id, body, leave);
     if (!shared) return undefined;
     const run = await shared.catch((error: unknown) => Promise.reject(fail(error)));
-    return readSharedEvents(run, fail, (after) => open(`${path}/events?after=${after}`, { signal: leave }));
+    return readSharedEvents(run, fail, (after) => open(`${path}/events?after=${after}`, { signal: leave }, readers));
   };
 
   /** Makes a short call and reads the whole response, within 20 s, however slowly the box sends it. */

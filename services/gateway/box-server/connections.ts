@@ -65,7 +65,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
           const keepsMore = outputBytes !== undefined && (await has('output'));
           const refusesInput = unattended === true && (await has('unattended'));
           const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };
-          return await client.execute(id, { ...body, ...more }, leave, sharesRuns());
+          return await client.execute(id, { ...body, ...more }, leave, await sharesRuns());
         },
         connect: only('network', client.connect),
         createContext: async (body) => {

@@ -19,6 +19,7 @@ from codebox_server.box import create_box
 from codebox_server.forks.ready import ReadyForkServer
 from codebox_server.http.gate import gate
 from codebox_server.http.routes import routes
+from codebox_server.http.run_socket import RunSocketHandler
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.specs import BoxKernelSpecManager
 from codebox_server.jupyter.websocket import BoundedWebsocketConnection
@@ -99,10 +100,10 @@ class BoxServerApp(RecordsItsLevel, ServerApp):
         self.init_httpserver()
 
     async def cleanup_kernels(self) -> None:
-        """Seal the journals and cut the streams first: the runs are lost with the box. Otherwise they would report that
-        their context was deleted.
+        """Cut the streams first: the runs are lost with the box. Otherwise they would report that their context was
+        deleted.
         """
-        self.arguments["box"].journals.seal()
+        RunSocketHandler.close_all()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.http_server.close_all_connections(), CLOSE_SECONDS)
         await super().cleanup_kernels()

@@ -35,8 +35,10 @@ LINGER_SECONDS = 0.003
 # The head of an event stream is sent after this time at the latest, with or without events.
 HEAD_SECONDS = 0.05
 
-# The events of one run that are sent over the connection that runs share; the others are read by a request.
+# The events of one run that are sent over the connection that runs share, and what each reply counts beyond them: the
+# gateway buffers them, and reads the others by a request.
 SHARED_RUN_BYTES = 256 * KIB
+SHARED_REPLY_BYTES = KIB
 
 # Journals of the whole box. The oldest finished runs are dropped first.
 JOURNAL_BYTES = 64 * MIB

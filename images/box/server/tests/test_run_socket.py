@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from box import TOKEN, Box, eventually, refusal, text
-from websocket import ABNF, WebSocket, WebSocketConnectionClosedException
+from websocket import ABNF, WebSocket, WebSocketBadStatusException, WebSocketConnectionClosedException
 
 KIB = 1024
 BODY = {"language": "python", "timeoutMs": 30_000}
@@ -21,12 +21,12 @@ BODY = {"language": "python", "timeoutMs": 30_000}
 class Client:
     """The connection, with the replies so far."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, token: str = TOKEN) -> None:
         stream = socket.socket(socket.AF_UNIX)
         stream.connect(box.socket)
         stream.settimeout(60)
         self.ws = WebSocket()
-        self.ws.connect("ws://localhost/codebox/runs", socket=stream, header={"X-CodeBox-Token": TOKEN})
+        self.ws.connect("ws://localhost/codebox/runs", socket=stream, header={"X-CodeBox-Token": token})
         self.marks: dict[str, list[str]] = {}
         self.contents: dict[str, bytes] = {}
 
@@ -108,14 +108,20 @@ def test_a_queued_run_is_accepted_before_it_has_events(box: Box, client: Client)
 def test_more_events_than_may_wait_are_left_to_a_request(box: Box, client: Client) -> None:
     long = client.run("for n in range(100): print('x' * 10_000, flush=True)")
     events = client.events(long)
-    sent = len(client.contents[long])
     assert client.marks[long][-1] == "rest"
-    assert sent <= 256 * KIB
+    assert len(client.contents[long]) <= 256 * KIB
     with box.http.stream("GET", f"/codebox/executions/{long}/events", params={"after": len(events)}) as response:
         others = [json.loads(line) for line in response.iter_lines() if line]
     assert [event["seq"] for event in events + others] == list(range(1, len(events) + len(others) + 1))
     assert text(events + others) == ("x" * 10_000 + "\n") * 100
     assert client.events(client.run("3"))[-1]["status"] == "ok"
+
+
+def test_each_reply_counts_more_than_its_events(box: Box, client: Client) -> None:
+    many = client.run("import time\nfor n in range(600): display(n), time.sleep(0.005)")
+    client.events(many)
+    assert client.marks[many][-1] == "rest"
+    assert len(client.marks[many]) * KIB + len(client.contents[many]) <= 257 * KIB
 
 
 def test_refusals_are_those_of_a_request(box: Box, client: Client) -> None:
@@ -147,8 +153,19 @@ def test_a_run_goes_on_without_its_client(box: Box) -> None:
     assert done["status"] == "ok"
 
 
+def test_a_run_whose_client_leaves_at_once_goes_on_although_its_kernel_is_yet_to_start(fresh_box: Box) -> None:
+    leaver = Client(fresh_box)
+    run = leaver.run("1 + 1")
+    leaver.ws.shutdown()
+    eventually(lambda: fresh_box.http.get(f"/codebox/executions/{run}").status_code == 200)
+    done = eventually(lambda: fresh_box.http.get(f"/codebox/executions/{run}").json()["done"])
+    assert done["status"] == "ok"
+
+
 def test_a_connection_needs_the_token(box: Box) -> None:
-    assert box.http.get("/codebox/runs", headers={"X-CodeBox-Token": "wrong"}).status_code == 401
+    with pytest.raises(WebSocketBadStatusException) as refused:
+        Client(box, token="wrong")
+    assert refused.value.status_code == 401
 
 
 def test_a_stopping_server_reports_no_end(fresh_box: Box) -> None:

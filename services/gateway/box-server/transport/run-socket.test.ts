@@ -1,11 +1,14 @@
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { type BoxServerClient, createBoxServerClient } from '../client.ts';
+import { createRunSocket, type SharedRun } from './run-socket.ts';
 
 const deadlineMs = 1000;
 const code = { code: '1+1', timeoutMs: 1000 };
@@ -54,14 +57,14 @@ afterAll(async () => {
 const run = async (id: string, signal = AbortSignal.timeout(5000), text = code.code) =>
   Array.fromAsync(await client.execute(id, { ...code, code: text }, signal, true));
 
+const endpoint = () => ({ instance: 'i-1', address: `unix:${join(folder, 'box.sock')}`, token: 'token' });
+const create = () => {
+  client = createBoxServerClient(endpoint(), (failure) => failures.push(failure), deadlineMs);
+};
+
 /** A client whose runs share a connection. */
 const connect = async () => {
-  const address = `unix:${join(folder, 'box.sock')}`;
-  client = createBoxServerClient(
-    { instance: 'i-1', address, token: 'token' },
-    (failure) => failures.push(failure),
-    deadlineMs,
-  );
+  create();
   const opened = once(sockets, 'connection');
   await run('first');
   await run('second');
@@ -69,6 +72,13 @@ const connect = async () => {
   await expect.poll(() => run('probe').then(() => asked.length)).toBe(1);
   [requests, asked, failures] = [[], [], []];
 };
+
+test('a box with a single run has no connection for runs', async () => {
+  create();
+  expect(await run('only')).toEqual([done]);
+  await sleep(100);
+  expect(sockets.clients.size).toBe(0);
+});
 
 test('runs that follow each other share a connection', async () => {
   await connect();
@@ -127,6 +137,26 @@ test('a long request, and runs beyond the bound, are requests of their own', asy
   expect(await Promise.all(open)).toEqual(open.map(() => 'left'));
 });
 
+test('runs that have ended and are not read count too', async () => {
+  await connect();
+  const signal = AbortSignal.timeout(5000);
+  const unread = await Promise.all(
+    Array.from({ length: 64 }, (_, n) => client.execute(`unread-${n}`, code, signal, true)),
+  );
+  expect(await run('beyond')).toEqual([done]);
+  expect(requests).toEqual(['PUT /codebox/executions/beyond']);
+  await Promise.all(unread.map((events) => Array.fromAsync(events)));
+  expect(await run('again')).toEqual([done]);
+  expect(requests).toHaveLength(1);
+});
+
+test('a caller that has left already sends no code', async () => {
+  await connect();
+  await expect(run('a', AbortSignal.abort())).rejects.toMatchObject({ code: 'unavailable' });
+  expect(await run('b')).toEqual([done]);
+  expect(asked.map(({ id }) => id)).toEqual(['b']);
+});
+
 test('a refusal is that of the box', async () => {
   await connect();
   reply = (socket, id) => socket.send(`${id} 404\n{"code":"not_found","detail":"no such context"}`);
@@ -180,6 +210,45 @@ test('when the connection ends, its runs fail and the next one is a request', as
   expect(requests).toEqual(['PUT /codebox/executions/b']);
 });
 
+test('while the box closes the connection, the next run is a request', async () => {
+  await connect();
+  const [socket] = sockets.clients as Set<WebSocket & { _socket: Socket }>;
+  // It begins to close, and does not go on.
+  socket?._socket.pause();
+  socket?._socket.write(Buffer.from([0x88, 0]));
+  await sleep(100);
+  expect(await run('a')).toEqual([done]);
+  expect(requests).toEqual(['PUT /codebox/executions/a']);
+  socket?._socket.resume();
+  socket?.terminate();
+});
+
+const shared = (id: string, socket: ReturnType<typeof createRunSocket>) =>
+  socket.run(id, JSON.stringify(code), AbortSignal.timeout(5000));
+
+test('a run without replies fails, also when the box answers pings', async () => {
+  create();
+  const socket = createRunSocket(endpoint(), { deadlineMs, silenceMs: 500 });
+  reply = (box, id) => box.send(`${id} more\n`);
+  await shared('first', socket);
+  const { lines } = (await vi.waitUntil(() => shared('a', socket))) as SharedRun;
+  await expect(lines.toArray()).rejects.toThrow('Body Timeout');
+  expect(sockets.clients.size).toBe(1);
+  socket.close();
+});
+
+test('a connection without runs is closed', async () => {
+  create();
+  const socket = createRunSocket(endpoint(), { deadlineMs, silenceMs: 500, idleMs: 300 });
+  await shared('first', socket);
+  const { lines } = (await vi.waitUntil(() => shared('a', socket))) as SharedRun;
+  await lines.toArray();
+  expect(sockets.clients.size).toBe(1);
+  await expect.poll(() => sockets.clients.size).toBe(0);
+  expect(shared('later', socket)).toBe(undefined);
+  socket.close();
+});
+
 test('closing the client fails its runs at once, which is no failure of the box', async () => {
   await connect();
   reply = (socket, id) => socket.send(`${id} more\n`);
@@ -190,17 +259,21 @@ test('closing the client fails its runs at once, which is no failure of the box'
   expect(failures).toEqual([]);
 });
 
-const nonsense: [string, (id: string) => string][] = [
+const nonsense: [string, ...((id: string) => string)[]][] = [
   ['a reply to no run', () => 'other end\n'],
   ['a reply without a head', () => 'x'.repeat(1000)],
   ['an empty reply', () => ''],
   ['an unknown mark', (id) => `${id} maybe\n`],
+  ['a refusal after events', (id) => `${id} more\n`, (id) => `${id} 404\n{"code":"not_found","detail":"none"}`],
+  ['too many replies', ...Array.from({ length: 260 }, () => (id: string) => `${id} more\n`)],
   ['more than may wait', (id) => `${id} more\n${'\n'.repeat(257 * 1024 + 1)}`],
 ];
-for (const [what, text] of nonsense) {
+for (const [what, ...texts] of nonsense) {
   test(`${what} breaks the protocol, and the next run is a request`, async () => {
     await connect();
-    reply = (socket, id) => socket.send(text(id));
+    reply = (socket, id) => {
+      for (const text of texts) socket.send(text(id));
+    };
     await expect(run('a')).rejects.toMatchObject({ code: 'unavailable', reason: 'protocol' });
     expect(await run('b')).toEqual([done]);
     expect(requests).toEqual(['PUT /codebox/executions/b']);

@@ -6,14 +6,23 @@ import { readRefusal } from '../protocol/response.ts';
 import { openBoxWebSocket } from './box-websocket.ts';
 import type { Endpoint } from './endpoint.ts';
 
-const maxRequestBytes = 256 * 1024;
-/** A little more than a box sends of the events of one run: they may wait here for a slow reader. */
-const maxRunBytes = 257 * 1024;
+/** In characters. */
+const maxBodyLength = 256 * 1024;
+/** A little more than a box sends of one run, where each reply counts `replyBytes` beyond its events: they may wait for a slow reader. */
+const maxRunBytes = 258 * 1024;
+const replyBytes = 1024;
 const maxHeadBytes = 256;
-/** How many runs may share a connection, so that what waits in it is bounded. */
+/** How many runs may share a connection, so that what waits is bounded. */
 const maxRuns = 64;
-/** Runs that follow each other within this time share a connection, which is closed when it was not used for as long. */
-const idleMs = 60_000;
+
+export interface RunSocketOptions {
+  /** How long the box may take to accept a run. */
+  deadlineMs: number;
+  /** How long a run may be without replies. The box sends a heartbeat every 10 s. */
+  silenceMs: number;
+  /** Runs that start within this time of each other share a connection. It is closed when none has started for as long and none is open. */
+  idleMs?: number;
+}
 
 /** The events of a run, one on each line, as far as the box sends them over the shared connection. */
 export interface SharedRun {
@@ -25,15 +34,18 @@ export interface SharedRun {
 
 interface OpenRun extends SharedRun {
   accepted: PromiseWithResolvers<SharedRun>;
-  late: NodeJS.Timeout;
+  deadline: NodeJS.Timeout;
+  /** Set when it was accepted. */
+  silence?: NodeJS.Timeout;
   bytes: number;
 }
 
 /**
  * The connection that the runs of one box share. A box whose runs follow each other gets one: a run then costs two messages instead of an HTTP
- * request. `deadlineMs` is the time in which the box has to accept a run.
+ * request.
  */
-export const createRunSocket = (endpoint: Endpoint, deadlineMs: number) => {
+export const createRunSocket = (endpoint: Endpoint, options: RunSocketOptions) => {
+  const { silenceMs, idleMs = 60_000 } = options;
   let connection: Connection | undefined;
   let isOpening = false;
   let isClosed = false;
@@ -45,9 +57,11 @@ export const createRunSocket = (endpoint: Endpoint, deadlineMs: number) => {
       const peer = await openBoxWebSocket(endpoint, {
         path: 'codebox/runs',
         maxMessageBytes: maxHeadBytes + maxRunBytes,
+        // A box may be silent for that long.
+        pingMs: silenceMs,
         missing: 'The box server has no connection for runs.',
       });
-      const opened = createConnection(peer, deadlineMs);
+      const opened = createConnection(peer, { ...options, idleMs });
       if (isClosed) return opened.close();
       connection = opened;
       peer.closed.addEventListener('abort', () => {
@@ -83,27 +97,26 @@ export const createRunSocket = (endpoint: Endpoint, deadlineMs: number) => {
 
 type Connection = ReturnType<typeof createConnection>;
 
-const createConnection = (peer: Peer, deadlineMs: number) => {
+const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Required<RunSocketOptions>) => {
   /** The runs whose replies the box has not ended, also when nobody reads them any more. */
   const runs = new Map<string, OpenRun>();
-  let isOpen = true;
+  /** How many runs have replies that may wait, also when the box has ended them. */
+  let unread = 0;
 
-  const close = (code: number, reason: string): void => {
-    isOpen = false;
-    peer.close(code, reason);
-  };
   const failAll = (error: Error): void => {
     for (const { lines } of runs.values()) lines.destroy(error);
     runs.clear();
   };
-  const violate = (): void => {
+  const failProtocol = (): void => {
     failAll(brokenProtocol('The box sent a reply that makes no sense.'));
-    close(closeCodes.refused, 'a reply that makes no sense');
+    peer.close(closeCodes.refused, 'a reply that makes no sense');
   };
-  const accept = (run: OpenRun, content: Buffer): void => {
-    clearTimeout(run.late);
+
+  const accept = (run: OpenRun): void => {
+    if (run.silence) return void run.silence.refresh();
+    clearTimeout(run.deadline);
+    run.silence = setTimeout(() => run.lines.destroy(new errors.BodyTimeoutError()), silenceMs);
     run.accepted.resolve(run);
-    run.lines.push(content);
   };
   const refuse = async (run: OpenRun, status: number, content: Buffer): Promise<void> => {
     run.lines.destroy(await readRefusal(status, Readable.from([content])).catch((error: Error) => error));
@@ -111,31 +124,32 @@ const createConnection = (peer: Peer, deadlineMs: number) => {
 
   /** Handles `{id} {mark}`, a line end, and events or an error. The box is not trusted. */
   const receive = (reply: Buffer): Promise<void> | undefined => {
-    const headBytes = reply.subarray(0, maxHeadBytes).indexOf(10);
-    const [id = '', mark = ''] = reply.toString('latin1', 0, Math.max(headBytes, 0)).split(' ');
+    const headEnd = reply.subarray(0, maxHeadBytes).indexOf(10);
+    const [id = '', mark = ''] = reply.toString('latin1', 0, Math.max(headEnd, 0)).split(' ', 2);
     const run = runs.get(id);
-    if (!run) return void violate();
-    const content = reply.subarray(headBytes + 1);
-    // A reply without content counts too, so that their number is bounded.
-    run.bytes += Math.max(content.length, 1);
-    if (run.bytes > maxRunBytes) return void violate();
-    if (mark === 'more') return void accept(run, content);
+    if (!run) return void failProtocol();
+    // A copy, as the message may be part of a larger buffer, and this part may wait.
+    const content = Buffer.from(reply.subarray(headEnd + 1));
+    run.bytes += content.length + replyBytes;
+    if (run.bytes > maxRunBytes) return void failProtocol();
     const isEnd = mark === 'end' || mark === 'rest';
-    if (!isEnd && !(Number(mark) >= 400)) return void violate();
+    if (isEnd || mark === 'more') {
+      accept(run);
+      run.hasMore = mark === 'rest';
+      run.lines.push(content);
+    } else if (run.silence || !/^[45]\d\d$/.test(mark)) return void failProtocol();
+    if (mark === 'more') return undefined;
     runs.delete(id);
     if (!isEnd) return refuse(run, Number(mark), content);
-    run.hasMore = mark === 'rest';
-    accept(run, content);
     run.lines.push(null);
     return undefined;
   };
 
   const idle = setTimeout(() => {
     if (runs.size > 0) idle.refresh();
-    else close(closeCodes.normal, 'idle');
+    else peer.close(closeCodes.normal, 'idle');
   }, idleMs).unref();
   peer.closed.addEventListener('abort', () => {
-    isOpen = false;
     clearTimeout(idle);
     failAll(new errors.SocketError('The connection has ended.'));
   });
@@ -143,21 +157,27 @@ const createConnection = (peer: Peer, deadlineMs: number) => {
 
   return {
     run(id: string, body: string, leave: AbortSignal): Promise<SharedRun> | undefined {
-      if (!isOpen || runs.size >= maxRuns || Buffer.byteLength(body) > maxRequestBytes) return undefined;
+      const hasRoom = Math.max(runs.size, unread) < maxRuns && body.length <= maxBodyLength;
+      if (!hasRoom || !peer.isOpen() || leave.aborted) return undefined;
       const lines = new Readable({ read() {} });
-      const accepted = Promise.withResolvers<SharedRun>();
-      const late = setTimeout(() => lines.destroy(new errors.HeadersTimeoutError()), deadlineMs);
-      lines.on('error', accepted.reject);
-      lines.once('close', () => clearTimeout(late));
-      runs.set(id, { lines, accepted, late, bytes: 0, hasMore: false });
+      const deadline = setTimeout(() => lines.destroy(new errors.HeadersTimeoutError()), deadlineMs);
+      const run: OpenRun = { lines, accepted: Promise.withResolvers(), deadline, bytes: 0, hasMore: false };
+      unread += 1;
+      lines.once('close', () => {
+        unread -= 1;
+        clearTimeout(deadline);
+        clearTimeout(run.silence);
+      });
+      lines.on('error', run.accepted.reject);
+      runs.set(id, run);
       idle.refresh();
-      void peer.send(`${id}\n${body}`);
+      void peer.send(Buffer.from(`${id}\n${body}`));
       addAbortSignal(leave, lines);
-      return accepted.promise;
+      return run.accepted.promise;
     },
     close(): void {
       failAll(new errors.ClientDestroyedError());
-      close(closeCodes.goingAway, 'the gateway leaves');
+      peer.close(closeCodes.goingAway, 'the gateway leaves');
     },
   };
 };

@@ -6,16 +6,21 @@ import asyncio
 import contextlib
 import json
 import logging
+from typing import ClassVar
 
 from tornado import websocket
 
-from codebox_server.bounds import HEAD_SECONDS, SHARED_RUN_BYTES
+from codebox_server.bounds import HEAD_SECONDS, SHARED_REPLY_BYTES, SHARED_RUN_BYTES
 from codebox_server.errors import BoxError
 from codebox_server.http.base import BoxHandler, forget_closed, translate
 from codebox_server.http.executions import read_request
+from codebox_server.runs.execution import Execution
 from codebox_server.runs.journal import Journal
 
 _log = logging.getLogger(__name__)
+# Codes of WebSocket (RFC 6455).
+_GOING_AWAY = 1001
+_FAILED = 1011
 
 
 class RunSocketHandler(BoxHandler, websocket.WebSocketHandler):
@@ -32,7 +37,15 @@ class RunSocketHandler(BoxHandler, websocket.WebSocketHandler):
     A client that leaves ends only its streams.
     """
 
-    streams: set[asyncio.Task[None]]
+    _open: ClassVar[set[RunSocketHandler]] = set()
+    # The event loop keeps only weak references to its tasks.
+    _tasks: set[asyncio.Task[None]]
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Close all connections: nothing more is sent over them."""
+        for connection in list(cls._open):
+            connection.close(_GOING_AWAY)
 
     async def get(self) -> None:
         """Become a WebSocket."""
@@ -43,33 +56,42 @@ class RunSocketHandler(BoxHandler, websocket.WebSocketHandler):
         return True
 
     def open(self, *args: str, **kwargs: str) -> None:
-        """Begin without streams."""
-        self.streams = set()
+        """Begin without executions."""
+        self._tasks = set()
+        self._open.add(self)
+
+    def on_close(self) -> None:
+        """Leave the executions alone; the next reply to each fails."""
+        self._open.discard(self)
 
     def on_message(self, message: str | bytes) -> None:
         """Start an execution. The next message is read at once."""
-        head, _, body = (message.encode() if isinstance(message, str) else message).partition(b"\n")
-        stream = asyncio.ensure_future(self._run(head.decode(errors="replace"), body))
-        self.streams.add(stream)
-        stream.add_done_callback(self.streams.discard)
-
-    def on_close(self) -> None:
-        """End the streams; the executions go on."""
-        for stream in self.streams:
-            stream.cancel()
+        assert isinstance(message, bytes)
+        head, _, body = message.partition(b"\n")
+        task = asyncio.ensure_future(self._run(head.decode(errors="replace"), body))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, execution_id: str, body: bytes) -> None:
-        with contextlib.suppress(websocket.WebSocketClosedError):
-            try:
-                request, context_id = read_request(self.box, execution_id, body)
-                execution = await self.box.executions.start(request, context_id)
-            except Exception as raised:
-                error = translate(raised)
-                if not isinstance(raised, (BoxError, OSError)):
-                    _log.exception("an execution could not be started")
-                await self._reply(execution_id, str(error.status), json.dumps(error.to_json()).encode())
-            else:
+        try:
+            execution = await self._start(execution_id, body)
+            if execution is not None:
                 await self._stream(execution_id, execution.journal)
+        except websocket.WebSocketClosedError:
+            # The client has left; the execution goes on and can be read again.
+            return
+        except Exception:
+            _log.exception("the replies to an execution failed")
+            self.close(_FAILED)
+
+    async def _start(self, execution_id: str, body: bytes) -> Execution | None:
+        try:
+            request, context_id = read_request(self.box, execution_id, body)
+            return await self.box.executions.start(request, context_id)
+        except (BoxError, OSError) as raised:
+            error = translate(raised)
+        await self._reply(execution_id, str(error.status), json.dumps(error.to_json()).encode())
+        return None
 
     async def _stream(self, execution_id: str, journal: Journal) -> None:
         # A queued run has no events yet: an early reply says that it was accepted.
@@ -78,7 +100,7 @@ class RunSocketHandler(BoxHandler, websocket.WebSocketHandler):
         try:
             async for batch in journal.read(0):
                 early.cancel()
-                size += len(batch)
+                size += len(batch) + SHARED_REPLY_BYTES
                 if size > SHARED_RUN_BYTES:
                     await self._reply(execution_id, "rest")
                     return
