@@ -210,15 +210,32 @@ show("".join(box.exec("import sys; sys.stderr.write(" + repr(text) + ")").errors
   test('a repeated run of codeboxapi 0.1 joins the first one, whose connection broke', async () => {
     const started = await (await gateway.call('/api/v1/codebox/start')).text();
     const [, id] = /^\{"id": (\d+)\}$/.exec(started) ?? [];
-    const code = "open('n', 'a').write('x'); import time; time.sleep(3); print(open('n').read())";
-    const call = (signal: AbortSignal | null) =>
+    const run = (code: string, signal: AbortSignal | null = null) =>
       gateway.call(`/api/v1/codebox/${id}/run`, { method: 'POST', body: JSON.stringify({ code }), signal });
-    const broken = new AbortController();
-    const first = call(broken.signal).catch(() => 'broken');
-    await eventually(async () => (await (await gateway.call(`/api/v1/codebox/${id}/files`)).text()).includes('"n"'));
-    broken.abort();
-    expect(await first).toBe('broken');
-    expect(await (await call(null)).json()).toEqual({ type: 'text', content: 'x\n' });
+    const output = async (code: string) => await (await run(code)).json();
+    const files = async () => await (await gateway.call(`/api/v1/codebox/${id}/files`)).text();
+    /** Runs code that writes a file, and breaks the connection when it has. */
+    const breakOff = async (code: string, file: string) => {
+      const broken = new AbortController();
+      const first = run(code, broken.signal).catch(() => 'broken');
+      await eventually(async () => (await files()).includes(`"${file}"`));
+      broken.abort();
+      expect(await first).toBe('broken');
+    };
+    const going =
+      "open('n', 'a').write('x'); import os, time\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint(open('n').read())";
+    await breakOff(going, 'n');
+    const joined = output(going);
+    const form = new FormData();
+    form.append('file', new Blob(['']), 'go');
+    expect((await gateway.call(`/api/v1/codebox/${id}/upload`, { method: 'POST', body: form })).status).toBe(200);
+    expect(await joined).toEqual({ type: 'text', content: 'x\n' });
+    // It is run again for a caller who has the output of the first run.
+    expect(await output(going)).toEqual({ type: 'text', content: 'xx\n' });
+    const brief = "open('m', 'a').write('x'); import time; time.sleep(1); print(open('m').read())";
+    await breakOff(brief, 'm');
+    expect(await output("print('after it')")).toEqual({ type: 'text', content: 'after it\n' });
+    expect(await output(brief)).toEqual({ type: 'text', content: 'x\n' });
   });
 
   test('the shell blocks of the page of the dialect print what the page says', async () => {

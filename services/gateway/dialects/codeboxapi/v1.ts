@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
 import { boxPathSchema, codeSchema, packageSpecSchema } from '#contract';
 import { largeJson } from '../../../json/json-bounds.ts';
@@ -11,6 +12,8 @@ import { createRuns } from './runs.ts';
 /** The client waits for 270 s. */
 const runSeconds = 265;
 const maxFiles = 1000;
+/** How long after its end the output of a run is kept whose caller has left. */
+const repeatMs = 10_000;
 const params = z.object({ box: z.string() });
 const described = { scope: 'run', tag: 'CodeBoxAPI 0.1', responses: {} } as const;
 
@@ -72,12 +75,16 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
         const request = { code, kernel: 'ipython' as const, timeoutSeconds: runSeconds };
         return await toOutput(await runs.start(ref, request, new AbortController().signal));
       };
-      // A client that loses its connection sends the request again, which must not run the code twice.
+      // A client that loses its connection sends the request again, which must not run the code twice. Both may arrive at the same time.
+      await nextTurn();
       const output = abandoned.get(key) ?? start();
+      // Whoever sends it once more after that wants it to run again.
+      abandoned.delete(key);
       const abandon = () => {
         abandoned.set(key, output);
-        const forget = () => abandoned.delete(key);
-        output.then(forget, forget);
+        const forget = () => abandoned.get(key) === output && abandoned.delete(key);
+        const forgetLater = () => setTimeout(forget, repeatMs).unref();
+        output.then(forgetLater, forgetLater);
       };
       c.env?.outgoing?.once('close', abandon);
       try {
