@@ -31,13 +31,13 @@ const unavailable = [
   ...(chartPrograms.every((program) => isInstalled(program)) ? [] : ['test/deploy/kubernetes*.test.ts']),
 ];
 const unbreakable = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : breaking;
-const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 3);
+const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 4);
 /** Their products are shared by all projects. */
 const globalSetup = ['test/prepared-database.ts', 'test/prepared-services.ts'];
 /** Small tests of single modules, beside them. */
 const parts = ['services/**/*.test.ts', 'scripts/**/*.test.ts'];
 
-// Boxes share the machine, and their tests mostly wait: three files at once keep two cores busy.
+// Boxes share the machine, and their tests often wait: four files at once keep two cores busy.
 export default defineConfig({
   cacheDir: folder,
   test: {
@@ -61,7 +61,7 @@ export default defineConfig({
           include: [...cluster, ...waiting],
           exclude: unavailable,
           globalSetup,
-          maxWorkers: maxWorkers + 1,
+          maxWorkers,
           sequence: { groupOrder: 1 },
         },
       },
