@@ -42,12 +42,15 @@ export async function* readSharedEvents(
 ): AsyncGenerator<unknown> {
   let seq = 0;
   try {
-    for await (const event of readLines(run.lines)) {
+    for await (const event of readLines(run.lines.iterator({ destroyOnReturn: false }))) {
       seq += 1;
       yield event;
     }
   } catch (error) {
     throw failed(error);
+  } finally {
+    // The iterator would do that with an error, whose stack trace takes longer than everything else here.
+    run.lines.destroy();
   }
   if (run.hasMore) yield* await readOn(seq);
 }

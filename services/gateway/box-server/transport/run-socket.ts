@@ -1,4 +1,4 @@
-import { addAbortSignal, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { errors } from 'undici';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import { brokenProtocol } from '../protocol/broken-protocol.ts';
@@ -162,9 +162,12 @@ const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Require
       const lines = new Readable({ read() {} });
       const deadline = setTimeout(() => lines.destroy(new errors.HeadersTimeoutError()), deadlineMs);
       const run: OpenRun = { lines, accepted: Promise.withResolvers(), deadline, bytes: 0, hasMore: false };
+      const abort = () => void lines.destroy(new errors.RequestAbortedError());
+      leave.addEventListener('abort', abort, { once: true });
       unread += 1;
       lines.once('close', () => {
         unread -= 1;
+        leave.removeEventListener('abort', abort);
         clearTimeout(deadline);
         clearTimeout(run.silence);
       });
@@ -172,7 +175,6 @@ const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Require
       runs.set(id, run);
       idle.refresh();
       void peer.send(Buffer.from(`${id}\n${body}`));
-      addAbortSignal(leave, lines);
       return run.accepted.promise;
     },
     close(): void {

@@ -37,14 +37,14 @@ class RunSocketHandler(BoxHandler, websocket.WebSocketHandler):
     A client that leaves ends only its streams.
     """
 
-    _open: ClassVar[set[RunSocketHandler]] = set()
+    _connected: ClassVar[set[RunSocketHandler]] = set()
     # The event loop keeps only weak references to its tasks.
     _tasks: set[asyncio.Task[None]]
 
     @classmethod
     def close_all(cls) -> None:
         """Close all connections: nothing more is sent over them."""
-        for connection in list(cls._open):
+        for connection in list(cls._connected):
             connection.close(_GOING_AWAY)
 
     async def get(self) -> None:
@@ -58,11 +58,11 @@ class RunSocketHandler(BoxHandler, websocket.WebSocketHandler):
     def open(self, *args: str, **kwargs: str) -> None:
         """Begin without executions."""
         self._tasks = set()
-        self._open.add(self)
+        self._connected.add(self)
 
     def on_close(self) -> None:
         """Leave the executions alone; the next reply to each fails."""
-        self._open.discard(self)
+        self._connected.discard(self)
 
     def on_message(self, message: str | bytes) -> None:
         """Start an execution. The next message is read at once."""
