@@ -43,8 +43,8 @@ import {
   variablesSchema,
 } from './protocol/schemas.ts';
 import type { CodeRequest, CommandRequest, InstallRequest, NotebookRequest } from './run-requests.ts';
+import { createRunSocket } from './run-socket.ts';
 import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
-import { createRunSocket } from './transport/run-socket.ts';
 import { connectToBox } from './transport/socket.ts';
 import { createStreamPool, type StreamPool } from './transport/stream-pool.ts';
 import { attachTerminal, type ScreenSize } from './transport/terminal-socket.ts';

@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici';
 import type { CodeBoxError } from '#contract';
 import type { BoxCall } from '../tracing/box-call.ts';
 import { readLines } from './protocol/lines.ts';
-import type { SharedRun } from './transport/run-socket.ts';
+import type { SharedRun } from './run-socket.ts';
 
 /** How much of an unwanted body is read before its connection is closed. */
 const leftoverBytes = 1024;

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { errors } from 'undici';
-import { closeCodes, type Peer } from '../../../websockets/peer.ts';
-import { brokenProtocol } from '../protocol/broken-protocol.ts';
-import { readRefusal } from '../protocol/response.ts';
-import { openBoxWebSocket } from './box-websocket.ts';
-import type { Endpoint } from './endpoint.ts';
+import { closeCodes, type Peer } from '../../websockets/peer.ts';
+import { brokenProtocol } from './protocol/broken-protocol.ts';
+import { readRefusal } from './protocol/response.ts';
+import { openBoxWebSocket } from './transport/box-websocket.ts';
+import type { Endpoint } from './transport/endpoint.ts';
 
 /** In characters. */
 const maxBodyLength = 256 * 1024;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { type BoxServerClient, createBoxServerClient } from '../client.ts';
+import { type BoxServerClient, createBoxServerClient } from './client.ts';
 import { createRunSocket, type SharedRun } from './run-socket.ts';
 
 const deadlineMs = 1000;
