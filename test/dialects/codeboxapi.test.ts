@@ -236,6 +236,11 @@ show("".join(box.exec("import sys; sys.stderr.write(" + repr(text) + ")").errors
     await breakOff(brief, 'm');
     expect(await output("print('after it')")).toEqual({ type: 'text', content: 'after it\n' });
     expect(await output(brief)).toEqual({ type: 'text', content: 'x\n' });
+    // After a restart it has to run in the new kernel.
+    const cut = "open('r', 'a').write('x'); import time; time.sleep(1); print(open('r').read())";
+    await breakOff(cut, 'r');
+    expect((await gateway.call(`/api/v1/codebox/${id}/restart`, { method: 'POST' })).status).toBe(200);
+    expect(await output(cut)).toEqual({ type: 'text', content: 'xx\n' });
   });
 
   test('the shell blocks of the page of the dialect print what the page says', async () => {

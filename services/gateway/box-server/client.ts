@@ -169,7 +169,7 @@ export const createBoxServerClient = (
     const shared = runSocket.run(id, body, leave);
     if (!shared) return undefined;
     const run = await shared.catch((error: unknown) => Promise.reject(fail(error)));
-    return readSharedEvents(run, fail, (after) => open(`${path}/events?after=${after}`, { signal: leave }, readers));
+    return readSharedEvents(run, fail, (after) => journals.events(`executions/${id}`, after, leave));
   };
 
   /** Makes a short call and reads the whole response, within 20 s, however slowly the box sends it. */

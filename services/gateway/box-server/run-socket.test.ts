@@ -237,14 +237,15 @@ test('a run without replies fails, also when the box answers pings', async () =>
   socket.close();
 });
 
-test('a connection without runs is closed', async () => {
+test('a connection without runs is closed, and what a run has sent can still be read', async () => {
   create();
   const socket = createRunSocket(endpoint(), { deadlineMs, silenceMs: 500, idleMs: 300 });
   await shared('first', socket);
   const { lines } = (await vi.waitUntil(() => shared('a', socket))) as SharedRun;
-  await lines.toArray();
   expect(sockets.clients.size).toBe(1);
   await expect.poll(() => sockets.clients.size).toBe(0);
+  await sleep(500);
+  expect(Buffer.concat(await lines.toArray()).toString()).toBe(`${JSON.stringify(done)}\n`);
   expect(shared('later', socket)).toBe(undefined);
   socket.close();
 });
@@ -263,10 +264,11 @@ const nonsense: [string, ...((id: string) => string)[]][] = [
   ['a reply to no run', () => 'other end\n'],
   ['a reply without a head', () => 'x'.repeat(1000)],
   ['an empty reply', () => ''],
+  ['a head with more words', (id) => `${id} end now\n${JSON.stringify(done)}\n`],
   ['an unknown mark', (id) => `${id} maybe\n`],
   ['a refusal after events', (id) => `${id} more\n`, (id) => `${id} 404\n{"code":"not_found","detail":"none"}`],
-  ['too many replies', ...Array.from({ length: 260 }, () => (id: string) => `${id} more\n`)],
-  ['more than may wait', (id) => `${id} more\n${'\n'.repeat(257 * 1024 + 1)}`],
+  ['a reply too many', ...Array.from({ length: 260 }, () => (id: string) => `${id} more\n`)],
+  ['a reply beyond what may wait', (id) => `${id} more\n${'\n'.repeat(257 * 1024 + 1)}`],
 ];
 for (const [what, ...texts] of nonsense) {
   test(`${what} breaks the protocol, and the next run is a request`, async () => {

@@ -8,7 +8,7 @@ import type { Endpoint } from './transport/endpoint.ts';
 
 /** In characters. */
 const maxBodyLength = 256 * 1024;
-/** A little more than a box sends of one run, where each reply counts `replyBytes` beyond its events: they may wait for a slow reader. */
+/** The most that a box sends of one run, where each reply counts `replyBytes` beyond its events. That much may wait for a slow reader. */
 const maxRunBytes = 258 * 1024;
 const replyBytes = 1024;
 const maxHeadBytes = 256;
@@ -113,6 +113,7 @@ const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Require
   };
 
   const accept = (run: OpenRun): void => {
+    if (run.lines.destroyed) return;
     if (run.silence) return void run.silence.refresh();
     clearTimeout(run.deadline);
     run.silence = setTimeout(() => run.lines.destroy(new errors.BodyTimeoutError()), silenceMs);
@@ -125,9 +126,9 @@ const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Require
   /** Handles `{id} {mark}`, a line end, and events or an error. The box is not trusted. */
   const receive = (reply: Buffer): Promise<void> | undefined => {
     const headEnd = reply.subarray(0, maxHeadBytes).indexOf(10);
-    const [id = '', mark = ''] = reply.toString('latin1', 0, Math.max(headEnd, 0)).split(' ', 2);
+    const [id = '', mark = '', ...others] = reply.toString('latin1', 0, Math.max(headEnd, 0)).split(' ');
     const run = runs.get(id);
-    if (!run) return void failProtocol();
+    if (!run || others.length > 0) return void failProtocol();
     // A copy, as the message may be part of a larger buffer, and this part may wait.
     const content = Buffer.from(reply.subarray(headEnd + 1));
     run.bytes += content.length + replyBytes;
@@ -140,6 +141,7 @@ const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Require
     } else if (run.silence || !/^[45]\d\d$/.test(mark)) return void failProtocol();
     if (mark === 'more') return undefined;
     runs.delete(id);
+    clearTimeout(run.silence);
     if (!isEnd) return refuse(run, Number(mark), content);
     run.lines.push(null);
     return undefined;

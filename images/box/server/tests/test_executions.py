@@ -51,7 +51,7 @@ def test_all_outputs_arrive_in_order(box: Box) -> None:
 
 
 def test_the_first_print_arrives_while_the_code_runs(box: Box) -> None:
-    run = box.start("import time\nprint('now')\ntime.sleep(100)", timeout_ms=100_000)
+    run = box.start("import time\nprint('now\\n', end='')\ntime.sleep(100)", timeout_ms=100_000)
     run.until("started")
     assert run.until("stdout")["text"] == "now\n"
     assert run.get()["state"] == "running"

@@ -337,8 +337,12 @@ const toRequest = (
 
 /** Stops code that runs although its record could not be written: its caller got an error. */
 const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIterable<unknown>): Promise<void> => {
-  await server.interrupt(id);
-  for await (const _ of events);
+  try {
+    await server.interrupt(id);
+  } finally {
+    // Events that nobody reads keep their connection.
+    for await (const _ of events);
+  }
 };
 
 /** Reads the unfinished executions of a box by id, without using the box; undefined when it rests or does not respond soon. */

@@ -14,6 +14,8 @@ export interface RunRequest {
 type Events = AsyncGenerator<RunEvent>;
 
 const language = 'python';
+/** Code that restarts the kernel. */
+export const restartCode = '%restart';
 /** The commands that the client's `install` and `list_packages` run. */
 const installer = /^uv pip install (.+)$/;
 const lister = "uv pip list | tail -n +3 | cut -d ' ' -f 1";
@@ -84,7 +86,7 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
           ? await startInstallation(ref, names.data, leave)
           : await startCommand(ref, request, leave);
       }
-      if (code.trim() === '%restart') {
+      if (code.trim() === restartCode) {
         await restart(ref);
         return replay([]);
       }

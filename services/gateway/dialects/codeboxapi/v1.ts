@@ -3,17 +3,17 @@ import { z } from 'zod';
 import { boxPathSchema, codeSchema, packageSpecSchema } from '#contract';
 import { largeJson } from '../../../json/json-bounds.ts';
 import { idOfNumber, numberOf } from '../../../postgres/id.ts';
+import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { receiveFiles, respondWithFile } from '../files.ts';
+import { createAbandonedRuns } from './abandoned-runs.ts';
 import { toOutput } from './outputs.ts';
-import { createRuns } from './runs.ts';
+import { createRuns, restartCode } from './runs.ts';
 
 /** The client waits for 270 s. */
 const runSeconds = 265;
 const maxFiles = 1000;
-/** How long after its end the output of a run is kept whose caller has left. */
-const repeatMs = 10_000;
 const params = z.object({ box: z.string() });
 const described = { scope: 'run', tag: 'CodeBoxAPI 0.1', responses: {} } as const;
 
@@ -21,12 +21,13 @@ const described = { scope: 'run', tag: 'CodeBoxAPI 0.1', responses: {} } as cons
 export const boxOfSession = (text: string): string | undefined =>
   /^\d{1,39}$/.test(text) && BigInt(text) < 1n << 128n ? idOfNumber('box', BigInt(text)) : undefined;
 
+const keyOf = ({ tenant, box }: BoxRef): string => `${tenant}/${box}/`;
+
 /** `/api/v1/codebox/{box}`: sessions that the client starts and stops. */
 export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void => {
   const { creation, directory, endings, files } = parts;
   const runs = createRuns(parts);
-  /** Runs whose caller has left. */
-  const abandoned = new Map<string, Promise<unknown>>();
+  const abandoned = createAbandonedRuns();
 
   add(
     {
@@ -70,28 +71,30 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
     },
     async ({ c, tenant, params: { box }, body: { code } }) => {
       const ref = { tenant, box };
-      const key = `${tenant}/${box}/${code}`;
+      const key = `${keyOf(ref)}${code}`;
       const start = async () => {
         const request = { code, kernel: 'ipython' as const, timeoutSeconds: runSeconds };
         return await toOutput(await runs.start(ref, request, new AbortController().signal));
       };
-      // A client that loses its connection sends the request again, which must not run the code twice. Both may arrive at the same time.
+      // A client that loses its connection sends the request again, which must not run the code twice. Node may report the end of the
+      // connection two turns after it has read the new request.
       await nextTurn();
-      const output = abandoned.get(key) ?? start();
-      // Whoever sends it once more after that wants it to run again.
-      abandoned.delete(key);
+      await nextTurn();
+      if (code.trim() === restartCode) abandoned.forgetBox(keyOf(ref));
+      const output = abandoned.find(key) ?? start();
+      const outgoing = c.env?.outgoing;
+      let hasLeft = false;
       const abandon = () => {
-        abandoned.set(key, output);
-        const forget = () => abandoned.get(key) === output && abandoned.delete(key);
-        const forgetLater = () => setTimeout(forget, repeatMs).unref();
-        output.then(forgetLater, forgetLater);
+        if (outgoing?.writableFinished) return;
+        hasLeft = true;
+        abandoned.keep(key, output);
       };
-      c.env?.outgoing?.once('close', abandon);
-      try {
-        return c.json(await output);
-      } finally {
-        c.env?.outgoing?.off('close', abandon);
-      }
+      if (outgoing?.destroyed) abandon();
+      else outgoing?.once('close', abandon);
+      const found = await output;
+      // Whoever sends the code again after they have its output wants it to run again.
+      if (!hasLeft) abandoned.forget(key, output);
+      return c.json(found);
     },
   );
 
@@ -146,6 +149,7 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
   add(
     { ...described, method: 'post', path: '/api/v1/codebox/{box}/restart', summary: 'Restart the kernel', params },
     async ({ c, tenant, params: { box } }) => {
+      abandoned.forgetBox(keyOf({ tenant, box }));
       await runs.restart({ tenant, box });
       return c.json({ status: 'restarted' });
     },
