@@ -64,7 +64,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
           if (body.cwd !== undefined) await need('folder');
           const keepsMore = outputBytes !== undefined && (await has('output'));
           const refusesInput = unattended === true && (await has('unattended'));
-          // A box that does not say so in time gets a request.
+          // A box that does not report its abilities in time gets a request.
           const mayShare = await sharesRuns().catch(() => false);
           const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };
           return await client.execute(id, { ...body, ...more }, leave, mayShare);
