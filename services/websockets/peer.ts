@@ -71,9 +71,10 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
     room?.resolve();
     room = undefined;
   };
+  const isOpen = () => ws.readyState === WebSocket.OPEN;
   const close = (code: number, reason: string) => {
     isClosing = true;
-    if (ws.readyState === WebSocket.OPEN) ws.close(code, toReason(reason));
+    if (isOpen()) ws.close(code, toReason(reason));
   };
   const whenSent = () => {
     if (room && ws.bufferedAmount <= lowWaterBytes) makeRoom();
@@ -110,10 +111,10 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
 
   return {
     closed: over.signal,
-    isOpen: () => ws.readyState === WebSocket.OPEN,
+    isOpen,
     close,
     send(data) {
-      if (ws.readyState !== WebSocket.OPEN) return undefined;
+      if (!isOpen()) return undefined;
       ws.send(data, { binary: typeof data !== 'string' }, whenSent);
       if (ws.bufferedAmount <= highWaterBytes) return undefined;
       room ??= waitForRoom();

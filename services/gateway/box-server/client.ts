@@ -164,12 +164,12 @@ export const createBoxServerClient = (
 
   /** Runs code over the connection that runs share; undefined when that is not possible. */
   const runShared = async (id: string, body: string, leave: AbortSignal) => {
-    const path = `executions/${id}`;
+    const path = `executions/${id}` as const;
     const fail = (error: unknown) => failed(error, path);
     const shared = runSocket.run(id, body, leave);
     if (!shared) return undefined;
     const run = await shared.catch((error: unknown) => Promise.reject(fail(error)));
-    return readSharedEvents(run, fail, (after) => journals.events(`executions/${id}`, after, leave));
+    return readSharedEvents(run, fail, (after) => journals.events(path, after, leave));
   };
 
   /** Makes a short call and reads the whole response, within 20 s, however slowly the box sends it. */
