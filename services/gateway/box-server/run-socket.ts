@@ -12,7 +12,7 @@ const maxBodyLength = 256 * 1024;
 const maxRunBytes = 258 * 1024;
 const replyBytes = 1024;
 const maxHeadBytes = 256;
-/** How many runs may share a connection, so that what waits is bounded. */
+/** The most runs that may share a connection. It bounds what waits for slow readers. */
 const maxRuns = 64;
 
 export interface RunSocketOptions {
@@ -68,7 +68,7 @@ export const createRunSocket = (endpoint: Endpoint, options: RunSocketOptions) =
         if (connection === opened) connection = undefined;
       });
     } catch {
-      // Requests do without it, and report what is wrong with the box.
+      // Runs are sent as requests instead, which report what is wrong with the box.
     } finally {
       isOpening = false;
     }
@@ -98,9 +98,9 @@ export const createRunSocket = (endpoint: Endpoint, options: RunSocketOptions) =
 type Connection = ReturnType<typeof createConnection>;
 
 const createConnection = (peer: Peer, { deadlineMs, silenceMs, idleMs }: Required<RunSocketOptions>) => {
-  /** The runs whose replies the box has not ended, also when nobody reads them any more. */
+  /** Runs whose replies the box has not ended, including those that nobody reads any more. */
   const runs = new Map<string, OpenRun>();
-  /** How many runs have replies that may wait, also when the box has ended them. */
+  /** The number of runs whose replies may still wait for a reader, including those that have ended. */
   let unread = 0;
 
   const failAll = (error: Error): void => {

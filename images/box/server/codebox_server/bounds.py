@@ -35,8 +35,8 @@ LINGER_SECONDS = 0.003
 # The head of an event stream is sent after this time at the latest, with or without events.
 HEAD_SECONDS = 0.05
 
-# The events of one run that are sent over the connection that runs share, and what each reply counts beyond them: the
-# gateway buffers them, and reads the others by a request.
+# How much of the events of one run is sent over the connection that runs share, where the gateway buffers it. Each
+# reply counts for this much more than its events. The gateway requests what exceeds the limit.
 SHARED_RUN_BYTES = 256 * KIB
 SHARED_REPLY_BYTES = KIB
 

@@ -340,7 +340,7 @@ const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIt
   try {
     await server.interrupt(id);
   } finally {
-    // Events that nobody reads keep their connection.
+    // Unread events would occupy their connection.
     for await (const _ of events);
   }
 };

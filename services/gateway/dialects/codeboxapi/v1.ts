@@ -92,7 +92,7 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
       if (outgoing?.destroyed) abandon();
       else outgoing?.once('close', abandon);
       const found = await output;
-      // Whoever sends the code again after they have its output wants it to run again.
+      // A caller who has the output and sends the code again wants another run.
       if (!hasLeft) abandoned.forget(key, output);
       return c.json(found);
     },
