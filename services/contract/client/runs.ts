@@ -106,6 +106,21 @@ const createRuns = <
     /** Streams its events from any point, up to `done`. */
     events,
 
+    /**
+     * Opens the stream of its events before it resolves, so that an unknown run rejects with `not_found` here. Resolves with undefined
+     * when the run has ended and no events follow.
+     */
+    async follow(
+      box: string,
+      id: string,
+      options: EventOptions = {},
+    ): Promise<AsyncGenerator<E, void, undefined> | undefined> {
+      const open = reopen(box, id, options);
+      const first = await open(options.after);
+      if (first.body === null) return undefined;
+      return followEvents<E>({ schema: event, counting: bySeq, first, open, ...pickEvents(options) });
+    },
+
     /** Waits for the end of a run that was started before. */
     async wait(box: string, id: string, options: CallOptions = {}): Promise<z.output<W>> {
       for await (const _ of events(box, id, options));
