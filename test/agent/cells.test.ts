@@ -40,6 +40,33 @@ test('a cell can be interrupted and given input by its id', async () => {
   expect((await agent.send('POST', cells, { code: 'name' })).body.text).toBe("'Eve'");
 });
 
+test('a cell can be followed from any point, while it runs and when it has ended', async () => {
+  const code = 'print("first")\nname = input("on? ")\nprint("second")';
+  const response = await stream({ code });
+  const at = response.headers.get('content-location') ?? '';
+  const follow = async (path: string) => {
+    const events: ExecutionEvent[] = [];
+    for await (const event of readEvents(await agent.call(path))) events.push(event);
+    return events;
+  };
+  for await (const event of readEvents(response)) if (event.type === 'input_request') break;
+  const live = follow(`${at}/events`);
+  expect((await agent.send('POST', `${at}/input`, { text: 'yes' })).status).toBe(204);
+  const all = await live;
+  expect(all.map(({ type }) => type)).toEqual(['started', 'stdout', 'input_request', 'stdout', 'done']);
+  expect(await follow(`${at}/events?after=3`)).toEqual(all.slice(3));
+  expect((await agent.call(`${at}/events?after=${all.length}`)).status).toBe(204);
+  const sse = await agent.call(`${at}/events`, { headers: { accept: 'text/event-stream', 'last-event-id': '4' } });
+  expect(await sse.text()).toContain('event: done');
+
+  expect((await agent.send('GET', `${cells}/exe-unknown/events`)).status).toBe(404);
+  const other = await agent.createChat();
+  const elsewhere = at.replace(/chats\/[^/]+/, `chats/${other.id}`);
+  expect((await agent.send('GET', `${elsewhere}/events`)).body).toMatchObject({
+    detail: 'There is no such cell: the chat has no box yet.',
+  });
+});
+
 test('a cell in an unknown language is a 400', async () => {
   expect((await agent.send('POST', cells, { code: '1', language: 'cobol' })).status).toBe(400);
 });

@@ -59,9 +59,9 @@ export const createChatBoxes = ({ chats, defaultTemplate, network }: ChatBoxesOp
     return box;
   },
 
-  /** Returns the id of the chat's current or last box; throws `not_found` when there has been none. */
-  had(chat: Pick<ChatRow, 'boxId'>): string {
-    if (chat.boxId === null) throw new CodeBoxError('not_found', 'There is no such file: the chat has no box yet.');
+  /** Returns the id of the chat's current or last box, where `what` is; throws `not_found` when there has been none. */
+  had(chat: Pick<ChatRow, 'boxId'>, what: 'file' | 'cell'): string {
+    if (chat.boxId === null) throw new CodeBoxError('not_found', `There is no such ${what}: the chat has no box yet.`);
     return chat.boxId;
   },
 

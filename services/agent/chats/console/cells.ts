@@ -8,6 +8,9 @@ import type { Owner } from '../owner.ts';
 export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget: Forget) => {
   const boxOf = async (owner: Owner, id: string) => (await boxes.open(owner, await chats.find(owner, id))).id;
 
+  /** The box whose cells have run; no cell has run in the next one. */
+  const boxOfCells = async (owner: Owner, id: string) => boxes.had(await chats.find(owner, id), 'cell');
+
   async function* through(chat: string, events: AsyncIterable<ExecutionEvent>) {
     for await (const event of events) {
       if (event.type === 'done') await forgetDeleted(chat, event.files);
@@ -34,8 +37,16 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget
       return { id: stream.id, events: through(id, stream) };
     },
 
+    /**
+     * Streams the events of a cell that runs or has run, after an event. Resolves with undefined when it has ended and no events follow;
+     * throws `not_found` when the box of the chat is another one by now.
+     */
+    async follow(owner: Owner, id: string, execution: string, after: number, signal: AbortSignal) {
+      return await owner.client.executions.follow(await boxOfCells(owner, id), execution, { after, signal });
+    },
+
     async interrupt(owner: Owner, id: string, execution: string): Promise<void> {
-      await owner.client.executions.interrupt(boxes.had(await chats.find(owner, id)), execution);
+      await owner.client.executions.interrupt(await boxOfCells(owner, id), execution);
     },
 
     /** Restarts the kernels of the chat's box, if it has one. */
@@ -47,7 +58,7 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget
     },
 
     async input(owner: Owner, id: string, execution: string, text: string): Promise<void> {
-      await owner.client.executions.input(boxes.had(await chats.find(owner, id)), execution, text);
+      await owner.client.executions.input(await boxOfCells(owner, id), execution, text);
     },
   };
 };

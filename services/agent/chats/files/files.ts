@@ -76,7 +76,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
   };
 
   const open = async (owner: Owner, id: string, path: string, range?: Range): Promise<OpenFile> =>
-    await openIn(owner.client, boxes.had(await chats.find(owner, id)), path, range);
+    await openIn(owner.client, boxes.had(await chats.find(owner, id), 'file'), path, range);
 
   const toUploaded = async (owner: Owner, chat: ChatRow, box: string, entry: FileEntry): Promise<Uploaded> => ({
     ...toAttachment(owner, chat.id, entry),
@@ -102,7 +102,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
     const chat = await chats.find(owner, id);
     const entries: FileEntry[] = [];
     if (!(await boxes.isThere(owner, chat))) return entries;
-    for await (const entry of owner.client.files.list(boxes.had(chat), folder, options)) {
+    for await (const entry of owner.client.files.list(boxes.had(chat, 'file'), folder, options)) {
       if (entry.path.split('/')[0] === own) continue;
       entries.push(entry);
       if (entries.length === limit) break;
@@ -137,7 +137,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
       if (!row) throw new CodeBoxError('not_found', 'The chat was removed.');
       await callers.find(key);
       if (blob !== undefined) return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
-      const box = boxes.had(row);
+      const box = boxes.had(row, 'file');
       try {
         return await openIn(clientFor(key), box, path ?? '', range);
       } catch (error) {
@@ -168,7 +168,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
     },
 
     async remove(owner: Owner, id: string, path: string): Promise<void> {
-      await owner.client.files.delete(boxes.had(await chats.find(owner, id)), path);
+      await owner.client.files.delete(boxes.had(await chats.find(owner, id), 'file'), path);
       await forget(id, { below: path });
     },
 

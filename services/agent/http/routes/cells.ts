@@ -1,13 +1,21 @@
 import { z } from 'zod';
-import { createCellSchema, executionEventSchema, executionInputSchema, executionSchema } from '#contract';
-import { streamEvents, streamFormat } from '../../../http/bodies/stream.ts';
+import {
+  afterQuerySchema,
+  createCellSchema,
+  executionEventSchema,
+  executionInputSchema,
+  executionSchema,
+} from '#contract';
+import { resumeAfter, streamFormat } from '../../../http/bodies/stream.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import type { Cells } from '../../chats/console/cells.ts';
 import type { Endpoints } from '../endpoints.ts';
+import { sendEvents } from '../send-events.ts';
 import { chatParams } from './chats.ts';
 
 const params = chatParams.extend({ execution: z.string().max(64) });
 const tag = 'Cells';
+const eventTypes = { 'text/event-stream': executionEventSchema, 'application/x-ndjson': executionEventSchema };
 
 /** `/v1/chats/{chat}/cells`: a notebook on the box of a chat, without a model. */
 export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortSignal): void => {
@@ -23,18 +31,13 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       responses: {
         200: {
           description: 'The whole execution, or its events, depending on Accept; Content-Location has its id.',
-          types: {
-            'application/json': executionSchema,
-            'text/event-stream': executionEventSchema,
-            'application/x-ndjson': executionEventSchema,
-          },
+          types: { 'application/json': executionSchema, ...eventTypes },
         },
       },
     },
     async ({ c, owner, params, body }) => {
-      const format = streamFormat(c);
       const locate = (id: string) => c.header('Content-Location', `/v1/chats/${params.chat}/cells/${id}`);
-      if (!format) {
+      if (!streamFormat(c)) {
         const execution = await cells.run(owner, params.chat, body);
         locate(execution.id);
         return c.json(execution);
@@ -42,9 +45,29 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       const leave = new AbortController();
       const { id, events } = await cells.stream(owner, params.chat, body, leave.signal);
       locate(id);
-      const onError = (err: unknown) =>
-        c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err }, 'a stream broke');
-      return streamEvents(c, { format, events, leave, stopping, onError });
+      return sendEvents(c, { events, leave, stopping });
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/chats/{chat}/cells/{execution}/events',
+      summary: 'Stream the events of a cell from any point, live until done',
+      tag,
+      params,
+      query: afterQuerySchema,
+      responses: {
+        200: { description: 'The events; NDJSON unless Accept asks for SSE.', types: eventTypes },
+        204: { description: 'The cell has ended and no events follow.' },
+      },
+    },
+    async ({ c, owner, params, query }) => {
+      const leave = new AbortController();
+      const after = resumeAfter(c, query.after);
+      const events = await cells.follow(owner, params.chat, params.execution, after, leave.signal);
+      if (!events) return c.body(null, 204);
+      return sendEvents(c, { events, leave, stopping });
     },
   );
 

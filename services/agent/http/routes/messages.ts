@@ -1,4 +1,3 @@
-import type { Context } from 'hono';
 import { z } from 'zod';
 import {
   afterQuerySchema,
@@ -9,11 +8,11 @@ import {
   messageSchema,
   pageQuerySchema,
 } from '#contract';
-import { resumeAfter, streamEvents, streamFormat } from '../../../http/bodies/stream.ts';
+import { resumeAfter, streamFormat } from '../../../http/bodies/stream.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import type { Answers } from '../../chats/answers/answers.ts';
 import type { Endpoints } from '../endpoints.ts';
-import type { Env } from '../env.ts';
+import { sendEvents } from '../send-events.ts';
 import { chatParams } from './chats.ts';
 
 const params = chatParams.extend({ message: z.string().max(64) });
@@ -44,8 +43,7 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
       const modelKey = c.req.header('x-model-key') || undefined;
       const { message, events } = await answers.ask(owner, params.chat, { ...body, modelKey }, leave.signal);
       c.header('Content-Location', `/v1/chats/${params.chat}/messages/${message}`);
-      const format = streamFormat(c);
-      if (format) return streamEvents(c, { format, events, leave, stopping, onError: toLog(c, leave) });
+      if (streamFormat(c)) return sendEvents(c, { events, leave, stopping });
       for await (const _ of events);
       return c.json(await answers.read(owner, params.chat, message));
     },
@@ -98,8 +96,7 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
       const after = resumeAfter(c, query.after);
       const events = await answers.follow(owner, params.chat, params.message, after, leave.signal);
       if (!events) return c.body(null, 204);
-      const format = streamFormat(c) ?? 'ndjson';
-      return streamEvents(c, { format, events, leave, stopping, onError: toLog(c, leave) });
+      return sendEvents(c, { events, leave, stopping });
     },
   );
 
@@ -134,7 +131,3 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
     },
   );
 };
-
-/** A reader that leaves breaks its stream, which deserves no warning. */
-const toLog = (c: Context<Env>, leave: AbortController) => (err: unknown) =>
-  c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err }, 'a stream broke');

@@ -120,6 +120,12 @@ export const chatTexts: OperationTexts = {
     request: { code: '6 * 7', language: 'python' },
     response: execution,
   },
+  'GET /v1/chats/{chat}/cells/{execution}/events': {
+    description:
+      'Events are numbered from 1 by `seq`; `after`, or `Last-Event-ID`, is the last one that the caller has read. Of a cell whose ' +
+      'output is no longer kept, because its box hibernates for example, `done` alone is sent. 404 once the chat has another box.',
+    response: { seq: 4, type: 'done', status: 'ok', durationMs: 12.5, stateLost: false },
+  },
   'POST /v1/chats/{chat}/cells/{execution}/interrupt': {
     description: 'Like Ctrl-C. Code that does not stop ends together with its kernel.',
   },
