@@ -79,6 +79,54 @@ describe('the page without any model', () => {
     await shows(4, 'Hello Ada');
   });
 
+  test('goes on with a cell after a reload and after a crash of the agent, and has the outputs and the code of the others', async () => {
+    await page.getByRole('button', { name: 'Python' }).click();
+    await write(
+      5,
+      'import time\nprint("before", flush=True)\nwhile not open("go").read(): time.sleep(0.1)\nprint("after")',
+    );
+    await page.getByRole('button', { name: 'Bash' }).click();
+    await write(6, 'echo "never run"');
+    await page.getByRole('button', { name: 'Bash' }).click();
+    await write(7, 'touch go');
+    await run(7);
+    await ends(7, /Done in/);
+    await run(5);
+    await shows(5, 'before');
+    await page.reload();
+    await shows(4, 'Hello Ada');
+    await shows(5, 'before');
+    expect(await page.getByLabel('Code of cell 6').inputValue()).toBe('echo "never run"');
+    await running.agent.kill('SIGKILL');
+    await page.getByText('Connection lost').waitFor();
+    await running.agent.restart();
+    await page.getByText('Connection lost').waitFor({ state: 'detached' });
+    await write(6, 'echo 1 > go');
+    await run(6);
+    await shows(5, 'after');
+    expect(await output(5).getByText('before').count()).toBe(1);
+    await ends(5, /Done in/);
+  });
+
+  test('runs the cells of a language one after the other, and none after one that failed', async () => {
+    const first = 'import time\nprint("begun", flush=True)\ntime.sleep(600)';
+    await write(1, first);
+    await write(4, 'print("never")');
+    await write(5, 'print("nor this")');
+    await run(1);
+    await shows(1, 'begun');
+    await run(4);
+    await run(5);
+    await ends(5, /Waiting for the cell before it/);
+    await page.getByLabel('Interrupt cell 5').click();
+    await page.getByLabel('Run cell 5').waitFor();
+    await page.getByLabel('Interrupt cell 1').click();
+    await ends(1, /Interrupted in/);
+    await cell(4).getByText('This was not run, because a cell before it did not succeed.').waitFor();
+    await run(5);
+    await shows(5, 'nor this');
+  });
+
   test('shows plots as pictures, and tables in frames of their height', async () => {
     await write(4, 'import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.show()');
     await run(4);

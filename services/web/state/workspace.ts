@@ -40,6 +40,7 @@ export const createWorkspace = (
     const { model, approval } = questionOptions.get();
     const created = await client.chats.create({ approval, ...(model !== null && { model }) });
     chat.set(() => created);
+    notebook.belongTo(created.id);
     onCreated(created);
     return created.id;
   };
@@ -58,6 +59,14 @@ export const createWorkspace = (
     void refresh();
   });
   const uploads = createUploads(client, ensureChat);
+  const notebook = createNotebook({
+    client,
+    connection,
+    chat: id,
+    ensureChat,
+    onDeleted: conversation.readAgain,
+    signal: life.signal,
+  });
 
   const refresh = async (): Promise<void> => {
     const known = await creating;
@@ -76,7 +85,7 @@ export const createWorkspace = (
     text,
     conversation,
     uploads,
-    notebook: createNotebook(client, id, ensureChat, conversation.readAgain),
+    notebook,
     ensureChat,
 
     async open(): Promise<void> {

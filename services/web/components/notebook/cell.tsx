@@ -1,6 +1,6 @@
 import { type KeyboardEvent, memo } from 'react';
 import { OutputList } from '../../outputs/output-list.tsx';
-import type { Cell, Notebook } from '../../state/notebook.ts';
+import { type Cell, isBusy, type Notebook } from '../../state/notebook.ts';
 import { durationText, languageText, runText } from '../../state/wording.ts';
 import { Tokens } from '../controls/code-text.tsx';
 import { Icon } from '../controls/icon.tsx';
@@ -16,6 +16,7 @@ export interface CellProps {
 }
 
 const stateText = ({ state, status, durationMs, fault }: Cell): string => {
+  if (state === 'waiting') return 'Waiting for the cell before it …';
   if (state === 'starting') return 'Waiting for the computer …';
   if (state === 'running') return 'Running …';
   if (state === 'idle' || fault !== null) return '';
@@ -24,7 +25,7 @@ const stateText = ({ state, status, durationMs, fault }: Cell): string => {
 
 /** One cell: its code and its output. Shift+Enter runs it and moves on, Ctrl+Enter runs it. */
 export const CellView = memo(({ cell, number, languages, notebook, onNext }: CellProps) => {
-  const isRunning = cell.state === 'running' || cell.state === 'starting';
+  const isRunning = isBusy(cell);
   const run = () => void notebook.run(cell.id);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Escape' && isRunning) void notebook.interrupt(cell.id);
@@ -63,7 +64,7 @@ export const CellView = memo(({ cell, number, languages, notebook, onNext }: Cel
           aria-label={`Language of cell ${number}`}
           value={cell.language}
           disabled={isRunning}
-          onChange={(event) => notebook.change(cell.id, { language: event.target.value })}
+          onChange={(event) => notebook.edit(cell.id, { language: event.target.value })}
         >
           {languages.map((language) => (
             <option key={language} value={language}>
@@ -101,7 +102,7 @@ export const CellView = memo(({ cell, number, languages, notebook, onNext }: Cel
           autoComplete="off"
           readOnly={isRunning}
           value={cell.code}
-          onChange={(event) => notebook.change(cell.id, { code: event.target.value })}
+          onChange={(event) => notebook.edit(cell.id, { code: event.target.value })}
           onKeyDown={onKeyDown}
         />
       </div>

@@ -1,4 +1,4 @@
-import { useRef } from 'react';
+import { useEffect, useRef } from 'react';
 import type { AgentInfo } from '#contract';
 import { useStore } from '../../state/store.ts';
 import { languageText } from '../../state/wording.ts';
@@ -12,6 +12,7 @@ const usual = ['python', 'javascript', 'bash'];
 export const NotebookView = ({ workspace, info }: { workspace: Workspace; info: AgentInfo | null }) => {
   const cells = useStore(workspace.notebook.store);
   const list = useRef<HTMLOListElement>(null);
+  useEffect(() => workspace.notebook.open(), [workspace]);
   const languages = info === null || info.languages.length === 0 ? usual : info.languages;
 
   const focusCell = (index: number) =>
