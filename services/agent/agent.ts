@@ -174,7 +174,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     }),
     files: createFiles({ chats, store: store.chats, boxes, kept, forget, links, clientFor, callers }),
     uploads,
-    cells: createCells(chats, boxes, forget),
+    cells: createCells({ chats, boxes, forget, background, stopping: stopping.signal }),
     terminals: createTerminals({ chats, boxes, seal, gatewayUrl: config.gatewayUrl }),
     checkReady: async () => {
       await store.secrets.ping();

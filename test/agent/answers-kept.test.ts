@@ -196,7 +196,7 @@ test('a deleted file is marked as gone in live events and in history, until it i
   const { id } = await agent.createChat();
   await agent.call(`/v1/chats/${id}/files/in.csv`, { method: 'PUT', body: 'x\n1\n' });
   const made = { text: 'See [a](sandbox:/mnt/data/a.csv) and [kept](sandbox:/mnt/data/b.csv).' };
-  const make = 'open("a.csv", "w").write("1"); open("b.csv", "w").write("2")';
+  const make = 'for name in ["a.csv", "b.csv", "d.csv"]: open(name, "w").write("1")';
   model.script(runs(make), made);
   const question = { content: 'go', files: ['in.csv'] };
   await agent.send('POST', `/v1/chats/${id}/messages`, question);
@@ -211,7 +211,9 @@ test('a deleted file is marked as gone in live events and in history, until it i
   expect(await goneOf()).toEqual([['in.csv'], ['a.csv'], [], []]);
   const [, first] = await messages();
   expect(first?.content).toMatch(/^See \[a\]\(sandbox:\/mnt\/data\/a\.csv\) and \[kept\]\(\/v1\/files\//);
-  expect(first?.parts[0]).toMatchObject({ files: [{ path: 'a.csv', isGone: true }, { path: 'b.csv' }] });
+  expect(first?.parts[0]).toMatchObject({
+    files: [{ path: 'a.csv', isGone: true }, { path: 'b.csv' }, { path: 'd.csv' }],
+  });
   expect((await agent.call(copy.body.url, { key: '' })).status).toBe(200);
 
   model.script(runs('open("a.csv", "w").write("anew")'), { text: 'Made anew.' });
@@ -223,6 +225,15 @@ test('a deleted file is marked as gone in live events and in history, until it i
 
   await agent.send('POST', `/v1/chats/${id}/cells`, { code: 'import os; os.remove("b.csv")' });
   expect((await goneOf())[1]).toEqual(['a.csv', 'b.csv']);
+  const leave = new AbortController();
+  await agent.call(`/v1/chats/${id}/cells`, {
+    method: 'POST',
+    body: JSON.stringify({ code: 'import os, time\ntime.sleep(1)\nos.remove("d.csv")' }),
+    headers: { accept: 'application/x-ndjson' },
+    signal: leave.signal,
+  });
+  leave.abort();
+  await eventually(async () => (await goneOf())[1]?.includes('d.csv'));
   await agent.call(`/v1/chats/${id}/files/c.csv`, { method: 'DELETE' });
   expect((await goneOf())[3]).toEqual(['c.csv']);
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;

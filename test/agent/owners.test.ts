@@ -101,6 +101,7 @@ test('each owner can access only their own chats, in lists, by id, and in files,
         ['PUT', `${at}/files/mine.txt`, 'x'],
         ['PATCH', at, '{"title":"x"}'],
         ['GET', posts[2] ?? ''],
+        ['GET', `${at}/cells/exe-a2b3c4d5e6f7g2h3i4j5k6l7m2/events`],
       ] as const;
       for (const [method, path, body] of writes)
         expect((await as(person)(path, { method, ...(body && { body }) })).status, `${method} ${path}`).toBe(404);

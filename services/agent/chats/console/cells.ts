@@ -1,20 +1,46 @@
 import type { ChangedFiles, CreateCell, Execution, ExecutionEvent } from '#contract';
+import type { Background } from '../../../waiting/background.ts';
 import type { ChatBoxes } from '../../box/chat-boxes.ts';
 import type { Chats } from '../chats.ts';
 import type { Forget } from '../files/forget.ts';
 import type { Owner } from '../owner.ts';
 
-/** Code that people run in the boxes of their chats. It shares the variables with the model's code. */
-export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget: Forget) => {
-  const boxOf = async (owner: Owner, id: string) => (await boxes.open(owner, await chats.find(owner, id))).id;
+export interface CellsOptions {
+  chats: Pick<Chats, 'find'>;
+  boxes: ChatBoxes;
+  forget: Forget;
+  background: Pick<Background, 'run'>;
+  /** Aborted when the agent stops. */
+  stopping: AbortSignal;
+}
 
-  /** The box whose cells have run; no cell has run in the next one. */
+/** Code that people run in the boxes of their chats. It shares the variables with the model's code. */
+export const createCells = ({ chats, boxes, forget, background, stopping }: CellsOptions) => {
+  const boxOf = async (owner: Owner, id: string) => (await boxes.open(owner, await chats.find(owner, id))).id;
+  /** The box in which the chat's cells have run. A later one knows none of them. */
   const boxOfCells = async (owner: Owner, id: string) => boxes.had(await chats.find(owner, id), 'cell');
 
-  async function* through(chat: string, events: AsyncIterable<ExecutionEvent>) {
-    for await (const event of events) {
-      if (event.type === 'done') await forgetDeleted(chat, event.files);
-      yield event;
+  const toEnd = async (chat: string, events: AsyncIterable<ExecutionEvent>) => {
+    try {
+      for await (const event of events) if (event.type === 'done') await forgetDeleted(chat, event.files);
+    } catch (error) {
+      if (!stopping.aborted) throw error;
+    }
+  };
+
+  /** Passes the events on. When the reader leaves, the run is followed to its end, as it may delete files. */
+  async function* through(chat: string, events: AsyncIterable<ExecutionEvent>, rest: (after: number) => typeof events) {
+    let seen = 0;
+    let isDone = false;
+    try {
+      for await (const event of events) {
+        seen = event.seq;
+        isDone = event.type === 'done';
+        if (event.type === 'done') await forgetDeleted(chat, event.files);
+        yield event;
+      }
+    } finally {
+      if (!(isDone || stopping.aborted)) background.run('follow a cell', () => toEnd(chat, rest(seen)));
     }
   }
 
@@ -33,8 +59,11 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget
 
     /** Runs the cell and streams its events as the gateway sends them. Aborting stops the stream, not the run. */
     async stream(owner: Owner, id: string, cell: CreateCell, signal: AbortSignal) {
-      const stream = await owner.client.executions.stream(await boxOf(owner, id), cell, { signal });
-      return { id: stream.id, events: through(id, stream) };
+      const { executions } = owner.client;
+      const box = await boxOf(owner, id);
+      const stream = await executions.stream(box, cell, { signal });
+      const rest = (after: number) => executions.events(box, stream.id, { after, signal: stopping });
+      return { id: stream.id, events: through(id, stream, rest) };
     },
 
     /**
