@@ -80,51 +80,51 @@ describe('the page without any model', () => {
   });
 
   test('goes on with a cell after a reload and after a crash of the agent, and has the outputs and the code of the others', async () => {
-    await page.getByRole('button', { name: 'Python' }).click();
-    await write(
-      5,
-      'import time\nprint("before", flush=True)\nwhile not open("go").read(): time.sleep(0.1)\nprint("after")',
-    );
     await page.getByRole('button', { name: 'Bash' }).click();
-    await write(6, 'echo "never run"');
-    await page.getByRole('button', { name: 'Bash' }).click();
-    await write(7, 'touch go');
-    await run(7);
-    await ends(7, /Done in/);
+    await write(5, 'touch go');
     await run(5);
-    await shows(5, 'before');
+    await ends(5, /Done in/);
+    const wait = 'while not open("go").read(): time.sleep(0.1)';
+    await write(1, `import time\na = input("Sure? ")\nprint("before", flush=True)\n${wait}\nprint("after")`);
+    await run(1);
+    await page.getByLabel('Sure?').fill('quite');
+    await page.keyboard.press('Enter');
+    await shows(1, 'before');
+    await write(5, 'echo 1 > go');
     await page.reload();
-    await shows(4, 'Hello Ada');
-    await shows(5, 'before');
-    expect(await page.getByLabel('Code of cell 6').inputValue()).toBe('echo "never run"');
+    await shows(1, 'before');
+    await shows(1, 'Sure? quite');
+    expect(await page.getByLabel('Sure?').count()).toBe(0);
+    await shows(4, 'Your name? Ada');
+    await ends(4, /Done in/);
     await running.agent.kill('SIGKILL');
     await page.getByText('Connection lost').waitFor();
     await running.agent.restart();
     await page.getByText('Connection lost').waitFor({ state: 'detached' });
-    await write(6, 'echo 1 > go');
-    await run(6);
-    await shows(5, 'after');
-    expect(await output(5).getByText('before').count()).toBe(1);
-    await ends(5, /Done in/);
+    await run(5);
+    await shows(1, 'after');
+    expect(await output(1).getByText('before').count()).toBe(1);
+    await ends(1, /Done in/);
   });
 
   test('runs the cells of a language one after the other, and none after one that failed', async () => {
     const first = 'import time\nprint("begun", flush=True)\ntime.sleep(600)';
     await write(1, first);
     await write(4, 'print("never")');
-    await write(5, 'print("nor this")');
+    await page.getByRole('button', { name: 'Python' }).click();
+    await write(6, 'print("nor this")');
     await run(1);
     await shows(1, 'begun');
     await run(4);
-    await run(5);
-    await ends(5, /Waiting for the cell before it/);
-    await page.getByLabel('Interrupt cell 5').click();
-    await page.getByLabel('Run cell 5').waitFor();
+    await run(6);
+    await ends(6, /Waiting for the cell before it/);
+    await page.getByLabel('Interrupt cell 6').click();
+    await page.getByLabel('Run cell 6').waitFor();
     await page.getByLabel('Interrupt cell 1').click();
     await ends(1, /Interrupted in/);
     await cell(4).getByText('This was not run, because a cell before it did not succeed.').waitFor();
-    await run(5);
-    await shows(5, 'nor this');
+    await run(6);
+    await shows(6, 'nor this');
   });
 
   test('shows plots as pictures, and tables in frames of their height', async () => {
@@ -136,9 +136,9 @@ describe('the page without any model', () => {
       100,
     );
     await page.getByRole('button', { name: 'Python' }).click();
-    await write(5, 'import pandas as pd\npd.DataFrame({"n": range(12), "square": [i * i for i in range(12)]})');
-    await run(5);
-    const frame = cell(5).locator('iframe');
+    await write(7, 'import pandas as pd\npd.DataFrame({"n": range(12), "square": [i * i for i in range(12)]})');
+    await run(7);
+    const frame = cell(7).locator('iframe');
     await frame.contentFrame().getByText('121').waitFor();
     await eventually(async () => ((await frame.boundingBox())?.height ?? 0) > 300);
     await page.keyboard.press('End');

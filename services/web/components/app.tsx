@@ -21,6 +21,7 @@ export const App = () => {
   const { phase, fault } = useStore(session.store);
 
   const enter = (next: string | null) => {
+    session.close();
     keptKey.set(next);
     setKey(next);
   };

@@ -37,6 +37,7 @@ export const createConnection = () => {
         const look = () => {
           if (isLost.get() && !signal.aborted) return;
           stop();
+          signal.removeEventListener('abort', look);
           if (signal.aborted) reject(signal.reason);
           else resolve();
         };

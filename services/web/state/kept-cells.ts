@@ -1,8 +1,17 @@
+/** A line that the reader has given to a run: for its event `input_request` with this number. Passwords are kept as empty texts. */
+export interface Reply {
+  seq: number;
+  text: string;
+}
+
 /** A cell as the tab keeps it. Its variables are in the box, and its output is there as long as the box keeps it. */
 export interface KeptCell {
   language: string;
   code: string;
+  /** Its last run. */
   execution: string | null;
+  hasEnded: boolean;
+  replies: readonly Reply[];
 }
 
 /** Storage name of the cells of a chat, or of the new chat. */
@@ -10,26 +19,41 @@ const nameOf = (chat: string | null) => `codebox-cells-${chat ?? 'new'}`;
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
+
+const toReply = (reply: unknown): Reply[] =>
+  isObject(reply) && typeof reply.seq === 'number' && isText(reply.text) ? [{ seq: reply.seq, text: reply.text }] : [];
+
 const toKept = (cell: unknown): KeptCell[] => {
-  const isCell = typeof cell === 'object' && cell !== null && 'language' in cell && 'code' in cell;
-  if (!isCell || !isText(cell.language) || !isText(cell.code)) return [];
-  const execution = 'execution' in cell && isText(cell.execution) ? cell.execution : null;
-  return [{ language: cell.language, code: cell.code, execution }];
+  if (!isObject(cell) || !isText(cell.language) || !isText(cell.code)) return [];
+  return [
+    {
+      language: cell.language,
+      code: cell.code,
+      execution: isText(cell.execution) ? cell.execution : null,
+      hasEnded: cell.hasEnded === true,
+      replies: Array.isArray(cell.replies) ? cell.replies.flatMap(toReply) : [],
+    },
+  ];
 };
 
 export const keptCells = (chat: string | null): KeptCell[] => {
-  const text = sessionStorage.getItem(nameOf(chat));
-  const kept: unknown = text === null ? [] : JSON.parse(text);
-  return Array.isArray(kept) ? kept.flatMap(toKept) : [];
-};
-
-export const keepCells = (chat: string | null, cells: readonly KeptCell[]): void => {
-  const kept = cells.map(({ language, code, execution }) => ({ language, code, execution }));
   try {
-    sessionStorage.setItem(nameOf(chat), JSON.stringify(kept));
+    const kept: unknown = JSON.parse(sessionStorage.getItem(nameOf(chat)) ?? '[]');
+    return Array.isArray(kept) ? kept.flatMap(toKept) : [];
   } catch {
-    // The tab's storage is full: then the cells are lost with the page.
+    return [];
   }
 };
 
 export const forgetCells = (chat: string | null): void => sessionStorage.removeItem(nameOf(chat));
+
+export const keepCells = (chat: string | null, cells: readonly KeptCell[]): void => {
+  const isEmpty = cells.every(({ code, execution }) => code === '' && execution === null);
+  try {
+    if (isEmpty) forgetCells(chat);
+    else sessionStorage.setItem(nameOf(chat), JSON.stringify(cells));
+  } catch {
+    // The tab's storage is full: then the cells are lost with the page.
+  }
+};

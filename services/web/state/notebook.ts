@@ -2,24 +2,31 @@ import { type ExecutionEvent, hasCode } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { faultText } from './fault.ts';
-import { forgetCells, keepCells, keptCells } from './kept-cells.ts';
+import { forgetCells, type KeptCell, keepCells, keptCells, type Reply } from './kept-cells.ts';
 import { addOutput, noOutputs, type Outputs } from './outputs.ts';
 import { createStore } from './store.ts';
+
+/** The input that `input()` waits for: `seq` is the number of its event. */
+interface Prompt {
+  seq: number;
+  text: string;
+  isPassword: boolean;
+}
 
 /** A piece of code that the reader runs. */
 export interface Cell {
   id: string;
   language: string;
   code: string;
-  /** `waiting`: other cells of its language run before it. */
-  state: 'idle' | 'waiting' | 'starting' | 'running' | 'done';
+  /** `waiting`: for the cells of its language that run before it. `reading`: its output, which is from before the page was loaded. */
+  state: 'idle' | 'waiting' | 'starting' | 'running' | 'reading' | 'done';
   execution: string | null;
   outputs: Outputs;
   status: string | null;
   cause: string | null;
   durationMs: number | null;
-  /** The input that `input()` waits for. */
-  prompt: { text: string; isPassword: boolean } | null;
+  prompt: Prompt | null;
+  replies: readonly Reply[];
   fault: string | null;
 }
 
@@ -34,14 +41,49 @@ const emptyCell = (language: string, code = ''): Cell => ({
   cause: null,
   durationMs: null,
   prompt: null,
+  replies: [],
   fault: null,
+});
+
+const fromKept = ({ language, code, execution, hasEnded, replies }: KeptCell): Cell => {
+  const cell = emptyCell(language, code);
+  return execution === null ? cell : { ...cell, execution, replies, state: hasEnded ? 'reading' : 'running' };
+};
+
+const toKept = ({ language, code, execution, state, replies }: Cell): KeptCell => ({
+  language,
+  code,
+  execution,
+  hasEnded: state === 'done' || state === 'reading',
+  replies,
 });
 
 export const isBusy = ({ state }: Cell): boolean => state !== 'idle' && state !== 'done';
 
-/** What has become of the output of a run of which only the end is known. */
-const outputGone = 'The output is no longer stored.';
 const notRun = 'This was not run, because a cell before it did not succeed.';
+const outputGone = 'Output is missing: it is no longer stored.';
+const boxGone = 'The computer that ran this is gone.';
+
+/** Shows the line that the reader has typed as a terminal would. */
+const withLine = (cell: Cell, { text, isPassword }: Prompt, line: string): Cell => ({
+  ...cell,
+  outputs: addOutput(cell.outputs, { seq: 1, type: 'stdout', text: `${text}${isPassword ? '' : line}\n` }),
+});
+
+/** A cell after an event of its run; `seen` is the number of the event before it. */
+const afterEvent = (cell: Cell, event: ExecutionEvent, seen: number): Cell => {
+  if (event.type === 'done') {
+    const isMissing = event.seq > seen + 1 || (seen === 0 && event.status === 'ok');
+    const causes = [event.cause?.detail, isMissing ? outputGone : undefined].filter((text) => text !== undefined);
+    const cause = causes.length > 0 ? causes.join(' ') : null;
+    return { ...cell, status: event.status, cause, durationMs: event.durationMs, prompt: null, fault: null };
+  }
+  if (event.type !== 'input_request') return { ...cell, outputs: addOutput(cell.outputs, event) };
+  const prompt = { seq: event.seq, text: event.prompt, isPassword: event.password };
+  const reply = cell.replies.find(({ seq }) => seq === event.seq);
+  if (reply !== undefined || cell.state === 'reading') return withLine(cell, prompt, reply?.text ?? '');
+  return { ...cell, prompt };
+};
 
 export interface NotebookOptions {
   client: AgentClient;
@@ -59,11 +101,8 @@ export interface NotebookOptions {
  * a reload their outputs are read again.
  */
 export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted, signal }: NotebookOptions) => {
-  let owner = chat;
-  const found = keptCells(owner).map(({ language, code, execution }): Cell => {
-    const cell = emptyCell(language, code);
-    return execution === null ? cell : { ...cell, execution, state: 'starting' };
-  });
+  let chatId = chat;
+  const found = keptCells(chatId).map(fromKept);
   const store = createStore<readonly Cell[]>(found.length > 0 ? found : [emptyCell('python')]);
   const unread = found.filter(({ execution }) => execution !== null);
   /** The last run of each language: a kernel runs one after the other, and a browser allows few connections. */
@@ -79,7 +118,10 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
     );
   const reset = (id: string, part: Partial<Cell>) =>
     change(id, ({ language, code }) => ({ ...emptyCell(language, code), id, ...part }));
-  const keep = () => keepCells(owner, store.get());
+  const keep = () => {
+    // Whoever has left the page is not to find it here.
+    if (!signal.aborted) keepCells(chatId, store.get().map(toKept));
+  };
 
   const inTurn = (language: string, task: () => Promise<void>): Promise<void> => {
     const turn = (lastRuns.get(language) ?? Promise.resolve()).then(task);
@@ -87,30 +129,33 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
     return turn;
   };
 
-  const show = (id: string, event: ExecutionEvent) => {
-    if (event.type === 'done')
-      change(id, { status: event.status, cause: event.cause?.detail ?? null, durationMs: event.durationMs });
-    else if (event.type === 'input_request') change(id, { prompt: { text: event.prompt, isPassword: event.password } });
-    else change(id, (was) => ({ ...was, outputs: addOutput(was.outputs, event) }));
+  /** Shows a run to its end; when the connection is lost, it goes on once the agent is reachable. */
+  const showAll = async (id: string, execution: string, events?: AsyncIterable<ExecutionEvent>): Promise<void> => {
+    const to = await ensureChat();
+    for (let seen = 0; ; ) {
+      try {
+        for await (const event of events ?? client.cells.follow(to, execution, signal, seen)) {
+          const isLive = find(id)?.state === 'running';
+          change(id, (cell) => afterEvent(cell, event, seen));
+          seen = event.seq;
+          if (event.type === 'done' && isLive && event.files && event.files.deleted.length > 0) await onDeleted(to);
+        }
+        return;
+      } catch (error) {
+        if (!connection.isLost.get()) throw error;
+        await connection.back(signal);
+        events = undefined;
+      }
+    }
   };
 
-  /** Shows a run to its end; when the connection is lost, it goes on once the agent is reachable. */
-  const showAll = async (id: string, execution: string, events: AsyncIterable<ExecutionEvent>, after = 0) => {
-    const chatId = await ensureChat();
-    let seen = after;
-    try {
-      for await (const event of events) {
-        show(id, event);
-        if (event.type === 'done' && seen === 0)
-          change(id, ({ cause, ...was }) => ({ ...was, cause: cause ?? outputGone }));
-        if (event.type === 'done' && event.files && event.files.deleted.length > 0) await onDeleted(chatId);
-        seen = event.seq;
-      }
-    } catch (error) {
-      if (!connection.isLost.get()) throw error;
-      await connection.back(signal);
-      await showAll(id, execution, client.cells.follow(chatId, execution, signal, seen), seen);
-    }
+  /** When a run has not succeeded, the cells that wait behind it are not run. */
+  const endTurn = (id: string, language: string) => {
+    change(id, { state: 'done', prompt: null });
+    const isOk = find(id)?.status === 'ok';
+    for (const next of store.get())
+      if (!isOk && next.language === language && next.state === 'waiting') reset(next.id, { cause: notRun });
+    keep();
   };
 
   const runNow = async (id: string) => {
@@ -125,25 +170,20 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
       await showAll(id, execution, events);
     } catch (error) {
       change(id, { fault: faultText(error) });
-    } finally {
-      change(id, { state: 'done', prompt: null });
     }
-    if (find(id)?.status === 'ok') return;
-    for (const { id: next, ...other } of store.get())
-      if (other.language === language && other.state === 'waiting') reset(next, { cause: notRun });
+    endTurn(id, language);
   };
 
   /** Shows a run from before the page was loaded. */
   const readAgain = async ({ id, execution }: Cell) => {
     if (execution === null) return;
-    change(id, { state: 'running' });
     try {
-      await showAll(id, execution, client.cells.follow(await ensureChat(), execution, signal));
-      change(id, { state: 'done', prompt: null });
+      await showAll(id, execution);
     } catch (error) {
-      // Its box is gone, and the run with it.
       const isGone = hasCode(error, 'not_found') || hasCode(error, 'gone');
-      reset(id, isGone ? {} : { execution, state: 'done', fault: faultText(error) });
+      if (!isGone) change(id, { fault: faultText(error) });
+      else if (find(id)?.outputs === noOutputs) reset(id, {});
+      else change(id, { cause: boxGone });
     }
   };
 
@@ -152,13 +192,25 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
 
     /** Call this when the notebook is shown: reads the runs from before the page was loaded. */
     open(): void {
-      for (const cell of unread.splice(0)) void inTurn(cell.language, () => readAgain(cell));
+      const cells = unread.splice(0);
+      const ended = cells.filter(({ state }) => state === 'reading');
+      void ended.reduce(async (before, cell) => {
+        await before;
+        await readAgain(cell);
+        change(cell.id, ({ state, ...is }) => ({ ...is, state: state === 'reading' ? 'done' : state }));
+      }, Promise.resolve());
+      for (const cell of cells)
+        if (cell.state === 'running')
+          void inTurn(cell.language, async () => {
+            await readAgain(cell);
+            if (find(cell.id)?.state === 'running') endTurn(cell.id, cell.language);
+          });
     },
 
     /** The chat has been created. */
     belongTo(created: string): void {
-      forgetCells(owner);
-      owner = created;
+      forgetCells(chatId);
+      chatId = created;
       keep();
     },
 
@@ -184,13 +236,14 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
     },
 
     /**
-     * Runs a cell, after those of its language that run or wait, and shows its output as it arrives. When one does not succeed, those
-     * that wait behind it are not run.
+     * Runs a cell, after those of its language that run or wait, and shows its output as it arrives. When one does not
+     * succeed, those that wait behind it are not run.
      */
     async run(id: string): Promise<void> {
       const cell = find(id);
       if (cell === undefined || cell.code.trim() === '' || isBusy(cell)) return;
       reset(id, { state: 'waiting' });
+      keep();
       await inTurn(cell.language, () => runNow(id));
     },
 
@@ -199,24 +252,31 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
       const cell = find(id);
       if (cell?.state === 'waiting') reset(id, {});
       if (cell?.state !== 'running' || cell.execution === null) return;
-      await client.cells
-        .interrupt(await ensureChat(), cell.execution)
-        .catch((error: unknown) => change(id, { fault: faultText(error) }));
+      try {
+        await client.cells.interrupt(await ensureChat(), cell.execution);
+      } catch (error) {
+        // It has just ended.
+        if (!hasCode(error, 'conflict')) change(id, { fault: faultText(error) });
+      }
     },
 
-    /** Replies to `input()`, and shows the text as a terminal would. */
+    /** Replies to `input()`. */
     async answer(id: string, text: string): Promise<void> {
       const cell = find(id);
       if (!cell?.execution || cell.prompt === null) return;
-      const typed = `${cell.prompt.text}${cell.prompt.isPassword ? '' : text}\n`;
-      change(id, (was) => ({
-        ...was,
-        prompt: null,
-        outputs: addOutput(was.outputs, { seq: 1, type: 'stdout', text: typed }),
-      }));
-      await client.cells
-        .input(await ensureChat(), cell.execution, text)
-        .catch((error: unknown) => change(id, { fault: faultText(error) }));
+      const { prompt, execution } = cell;
+      const reply = { seq: prompt.seq, text: prompt.isPassword ? '' : text };
+      change(id, (was) => ({ ...withLine(was, prompt, text), prompt: null, replies: [...was.replies, reply] }));
+      keep();
+      try {
+        await client.cells.input(await ensureChat(), execution, text);
+      } catch (error) {
+        // The code no longer waits, for example because another tab has replied.
+        if (hasCode(error, 'conflict')) return;
+        const others = (was: Cell) => was.replies.filter((other) => other !== reply);
+        change(id, (was) => ({ ...was, prompt, replies: others(was), fault: faultText(error) }));
+        keep();
+      }
     },
   };
 };

@@ -2,6 +2,7 @@ import type { AgentInfo, Chat, Model } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { faultText, isUnauthorized } from './fault.ts';
+import { forgetCells } from './kept-cells.ts';
 import { createStore } from './store.ts';
 import { createWorkspace, type Workspace } from './workspace.ts';
 
@@ -131,8 +132,15 @@ export const createSession = ({ client, connection, onCreated }: SessionOptions)
         await client.chats.delete(id);
         workspaces.get(id)?.close();
         workspaces.delete(id);
+        forgetCells(id);
         store.set((was) => ({ ...was, chats: was.chats.filter((chat) => chat.id !== id) }));
       }),
+
+    /** The reader leaves: nobody looks at the workspaces any more, and the code of the new chat is theirs. */
+    close(): void {
+      for (const workspace of [...workspaces.values(), ...(fresh ? [fresh] : [])]) workspace.close();
+      forgetCells(null);
+    },
 
     dismiss: () => change({ fault: null }),
   };

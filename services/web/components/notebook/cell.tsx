@@ -17,6 +17,7 @@ export interface CellProps {
 
 const stateText = ({ state, status, durationMs, fault }: Cell): string => {
   if (state === 'waiting') return 'Waiting for the cell before it …';
+  if (state === 'reading') return 'Reading its output …';
   if (state === 'starting') return 'Waiting for the computer …';
   if (state === 'running') return 'Running …';
   if (state === 'idle' || fault !== null) return '';
@@ -43,7 +44,7 @@ export const CellView = memo(({ cell, number, languages, notebook, onNext }: Cel
             className="run-button"
             aria-label={`Interrupt cell ${number}`}
             title="Interrupt (Escape)"
-            disabled={cell.state === 'starting'}
+            disabled={cell.state === 'starting' || cell.state === 'reading'}
             onClick={() => void notebook.interrupt(cell.id)}
           >
             <Icon name="stop" />
