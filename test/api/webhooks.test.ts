@@ -4,8 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { Client as Database } from 'pg';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { CreatedWebhook, Problem, Webhook, WebhookDelivery } from '#contract';
+import type { Box, CreatedWebhook, Problem, Webhook, WebhookDelivery } from '#contract';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { adminKey, makeTenant } from './operator.ts';
 
 interface Received {
   path: string;
@@ -40,6 +41,7 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     await once(receiver, 'listening');
     base = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
     gateway = await startGateway(driver, {
+      CODEBOX_ADMIN_KEY: adminKey,
       CODEBOX_OUTBOUND_ALLOW: '127.0.0.1',
       CODEBOX_WEBHOOK_RETRY_SECONDS: '0.3,0.3',
       CODEBOX_WEBHOOK_TIMEOUT_SECONDS: '1',
@@ -193,6 +195,50 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     expect((await log(moves.id))[0]).toMatchObject({ lastStatus: 302 });
     expect(at('/secret')).toEqual([]);
     for (const { id } of made) await remove(id);
+  });
+
+  test('webhooks of one tenant that all hang hold up no other tenant', async () => {
+    respond.set('/stuck', () => {});
+    const other = await gateway.addTenant();
+    const stuck = await Promise.all(Array.from({ length: 9 }, () => make('/stuck')));
+    await make('/prompt', ['box.ended'], other);
+    const before = at('/stuck').length;
+    for (const { id } of stuck)
+      await database.query(
+        `insert into webhook_deliveries (id, webhook_id, type, payload, next_at)
+          select $1 || n, $1, 'box.ended', '{"type": "box.ended", "timestamp": "2026-01-01T00:00:00Z", "data": {}}',
+            now() - interval '1 hour' from generate_series(1, 100) n`,
+        [id],
+      );
+    await eventually(async () => at('/stuck').length > before);
+    const headers = { authorization: `Bearer ${other}` };
+    const { body: box } = await gateway.post<Box>('/v1/boxes', {}, headers);
+    await gateway.call(`/v1/boxes/${box.id}`, { method: 'DELETE', headers });
+    await delivered('/prompt', 1);
+    const pending = await database.query(
+      "select from webhook_deliveries where webhook_id = any($1) and state = 'pending' and attempts = 0",
+      [stuck.map(({ id }) => id)],
+    );
+    expect(pending.rowCount).toBeGreaterThan(500);
+    for (const { id } of stuck) await remove(id);
+  });
+
+  test('a tenant has at most ten webhooks, also when they are made at once', async () => {
+    const key = await gateway.addTenant();
+    const headers = { authorization: `Bearer ${key}` };
+    const ask = () => gateway.post('/v1/webhooks', { url: `${base}/x`, types: ['box.ended'] }, headers);
+    const statuses = (await Promise.all(Array.from({ length: 24 }, ask))).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 201)).toHaveLength(10);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(14);
+  });
+
+  test('the webhooks of a deleted tenant are deleted', async () => {
+    const tenant = await makeTenant(gateway);
+    const { id } = await make('/gone', ['box.ended'], tenant.key);
+    const stays = async () => (await database.query('select from webhooks where id = $1', [id])).rowCount;
+    expect(await stays()).toBe(1);
+    await tenant.admin.tenants.delete(tenant.tenant.id);
+    expect(await stays()).toBe(0);
   });
 
   test('a webhook cannot be in the network of the operator', async () => {

@@ -12,6 +12,7 @@ import { createNotice, type Notice } from '../../waiting/notice.ts';
 import { type BoxConnections, createBoxConnections } from '../box-server/connections.ts';
 import { templateObstacle } from '../boxes/supply/template-obstacle.ts';
 import { readTemplates, type Template } from '../boxes/supply/templates.ts';
+import { deliveriesAtOnce } from '../boxes/webhooks/deliverer.ts';
 import { below, type Ceiling, createCeiling } from '../ceiling.ts';
 import type { Config } from '../config.ts';
 import type { Driver } from '../drivers/driver.ts';
@@ -122,7 +123,8 @@ export const openPlatform = async (
     onFailure: (kind) => metrics.boxServerErrors.inc({ kind }),
   });
   stack.defer(connections.close);
-  const outbound = createOutbound(config.outboundAllow);
+  // Slow webhooks at one origin do not hold up others there.
+  const outbound = createOutbound(config.outboundAllow, { connections: deliveriesAtOnce });
   stack.defer(outbound.close);
   const uploads = createOutbound(config.outboundAllow, { connections: null });
   stack.defer(uploads.close);

@@ -16,23 +16,22 @@ export interface DelivererOptions {
   disableSeconds: number;
 }
 
-/** Deliveries that one gateway attempts at once, and those of one webhook. */
-const maxAtOnce = 32;
-const maxEach = 4;
+/** Deliveries that one gateway attempts at once, those of one tenant, and those of one webhook. */
+export const deliveriesAtOnce = 32;
+const eachTenant = 8;
+const each = 4;
 /** How long an attempt may take to be recorded, in addition to its timeout. */
 const recordSeconds = 5;
 /** Retries differ by up to this share, so that they do not come all at once. */
 const jitter = 0.2;
 
 /**
- * Delivers events to webhooks, at least once: an attempt has a lease, after which any gateway repeats it. A slow webhook holds up only its
- * own deliveries.
+ * Delivers events to webhooks, at least once: an attempt has a lease, after which any gateway repeats it. Slow webhooks hold up
+ * deliveries of their own tenant alone.
  */
 export const createDeliverer = (options: DelivererOptions) => {
   const { deliveries, outbound, seal, background, retrySeconds, timeoutMs, disableSeconds } = options;
-  /** The number of deliveries under way, by webhook. */
-  const busy = new Map<string, number>();
-  let atOnce = 0;
+  const underWay = new Set<ClaimedDelivery>();
 
   const post = async ({ id, webhookId, url, secrets, payload }: ClaimedDelivery): Promise<number> => {
     const body = JSON.stringify(payload);
@@ -67,26 +66,22 @@ export const createDeliverer = (options: DelivererOptions) => {
   };
 
   const begin = (delivery: ClaimedDelivery): void => {
-    const { webhookId } = delivery;
-    atOnce += 1;
-    busy.set(webhookId, (busy.get(webhookId) ?? 0) + 1);
+    underWay.add(delivery);
     background.run('deliver to a webhook', () =>
       attempt(delivery).finally(() => {
-        atOnce -= 1;
-        const left = (busy.get(webhookId) ?? 1) - 1;
-        if (left > 0) return void busy.set(webhookId, left);
-        busy.delete(webhookId);
-        // More may be due for it.
-        sweep();
+        underWay.delete(delivery);
+        // More may be due for its webhook.
+        if (![...underWay].some(({ webhookId }) => webhookId === delivery.webhookId)) sweep();
       }),
     );
   };
 
   const work = async (): Promise<void> => {
-    if (background.signal.aborted) return;
+    const limit = deliveriesAtOnce - underWay.size;
+    if (background.signal.aborted || limit === 0) return;
     const leaseSeconds = timeoutMs / 1000 + recordSeconds;
-    const request = { limit: maxAtOnce - atOnce, each: maxEach, busy: [...busy.keys()], leaseSeconds };
-    if (request.limit > 0) for (const delivery of await deliveries.claim(request)) begin(delivery);
+    const claimed = await deliveries.claim({ limit, each, eachTenant, underWay: [...underWay], leaseSeconds });
+    for (const delivery of claimed) begin(delivery);
   };
 
   const sweep = background.oneAtATime('find deliveries for webhooks', work);

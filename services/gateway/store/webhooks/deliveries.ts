@@ -12,6 +12,7 @@ export type DeliveryRow = typeof webhookDeliveries.$inferSelect;
 export interface ClaimedDelivery {
   id: string;
   webhookId: string;
+  tenantId: string;
   url: string;
   /** The numbers of the secrets that sign, the newest first. */
   secrets: number[];
@@ -24,8 +25,10 @@ export interface ClaimRequest {
   limit: number;
   /** The most deliveries of one webhook. */
   each: number;
-  /** Webhooks whose deliveries this gateway attempts already. */
-  busy: readonly string[];
+  /** The most deliveries of one tenant at once. */
+  eachTenant: number;
+  /** The deliveries that this gateway attempts already: nothing more of their webhooks is claimed. */
+  underWay: readonly Pick<ClaimedDelivery, 'webhookId' | 'tenantId'>[];
   leaseSeconds: number;
 }
 
@@ -45,11 +48,14 @@ export const createDeliveryStore = (db: Database) => {
     and(eq(webhookDeliveries.id, id), eq(webhookDeliveries.attempts, attempt), eq(webhookDeliveries.state, 'pending'));
 
   return {
-    /** Claims deliveries that are due, a few of each webhook, the longest due first. */
-    async claim({ limit, each, busy, leaseSeconds }: ClaimRequest): Promise<ClaimedDelivery[]> {
+    /** Claims deliveries that are due, a few of each webhook: the longest due of each tenant first, then their second ones. */
+    async claim({ limit, each, eachTenant, underWay, leaseSeconds }: ClaimRequest): Promise<ClaimedDelivery[]> {
+      const tenantsUnderWay = sql.param(underWay.map(({ tenantId }) => tenantId));
+      const webhooksUnderWay = sql.param(underWay.map(({ webhookId }) => webhookId));
       const { rows } = await db.execute<{
         id: string;
         webhook_id: string;
+        tenant_id: string;
         url: string;
         secret_number: number;
         signs_from: number;
@@ -59,24 +65,32 @@ export const createDeliveryStore = (db: Database) => {
         update ${webhookDeliveries} claimed
         set attempts = claimed.attempts + 1, next_at = now() + make_interval(secs => ${leaseSeconds})
         from (
-          select due.id, hook.url, hook.secret_number,
-            case when not coalesce(hook.former_until > now(), false) then hook.secret_number
-              when hook.older_until > now() then hook.signs_from else hook.secret_number - 1 end as signs_from
-          from ${webhooks} hook
-            join ${tenants} owner on owner.id = hook.tenant_id and owner.state = 'active'
-            cross join lateral (
-              select waits.id, waits.next_at from ${webhookDeliveries} waits
-              where waits.webhook_id = hook.id and waits.state = 'pending' and waits.next_at <= now()
-              order by waits.next_at limit ${each} for update skip locked
-            ) due
-          where hook.enabled and not (hook.id = any(${sql.param([...busy])}::text[]))
-          order by due.next_at limit ${limit}
+          select * from (
+            select due.id, due.next_at, hook.tenant_id, hook.url, hook.secret_number,
+              case when not coalesce(hook.former_until > now(), false) then hook.secret_number
+                when hook.older_until > now() then hook.signs_from else hook.secret_number - 1 end as signs_from,
+              row_number() over (partition by hook.tenant_id order by due.next_at)
+                + (select count(*) from unnest(${tenantsUnderWay}::text[]) busy (tenant_id) where busy.tenant_id = hook.tenant_id)
+                as place
+            from ${webhooks} hook
+              join ${tenants} owner on owner.id = hook.tenant_id and owner.state = 'active'
+              cross join lateral (
+                select waits.id, waits.next_at from ${webhookDeliveries} waits
+                where waits.webhook_id = hook.id and waits.state = 'pending' and waits.next_at <= now()
+                order by waits.next_at limit ${each} for update skip locked
+              ) due
+            where hook.enabled and not (hook.id = any(${webhooksUnderWay}::text[]))
+          ) ranked
+          where place <= ${eachTenant}
+          order by place, next_at limit ${limit}
         ) chosen
         where claimed.id = chosen.id
-        returning claimed.id, claimed.webhook_id, chosen.url, chosen.secret_number, chosen.signs_from, claimed.payload, claimed.attempts`);
+        returning claimed.id, claimed.webhook_id, chosen.tenant_id, chosen.url, chosen.secret_number, chosen.signs_from,
+          claimed.payload, claimed.attempts`);
       return rows.map((row) => ({
         id: row.id,
         webhookId: row.webhook_id,
+        tenantId: row.tenant_id,
         url: row.url,
         secrets: Array.from({ length: row.secret_number - row.signs_from + 1 }, (_, age) => row.secret_number - age),
         payload: row.payload,
