@@ -35,10 +35,9 @@ export const createWebhooks = ({ webhooks, deliveries, outbound, seal }: Webhook
         throw new CodeBoxError('invalid_request', 'The URL cannot be reached.', {
           errors: [{ pointer: '/url', detail: fault }],
         });
-      if ((await webhooks.count(tenant)) >= maxWebhooks)
-        throw new CodeBoxError('too_many_requests', `The tenant has ${maxWebhooks} webhooks. Delete one.`);
       const id = newId('whk');
-      const webhook = await webhooks.insert({ id, tenantId: tenant, url, types: [...new Set(types)] });
+      const webhook = await webhooks.insert({ id, tenantId: tenant, url, types: [...new Set(types)] }, maxWebhooks);
+      if (!webhook) throw new CodeBoxError('too_many_requests', `The tenant has ${maxWebhooks} webhooks. Delete one.`);
       return { webhook, secret: secretOf(seal, id, webhook.secretNumber) };
     },
 

@@ -1,31 +1,32 @@
-import { and, count, desc, eq, gt, isNull, lt, sql } from 'drizzle-orm';
+import { and, desc, eq, gt, isNull, lt, sql } from 'drizzle-orm';
 import type { Page, PageQuery } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
+import { boxes } from '../schema.ts';
 import { links } from '../schema-tokens.ts';
 
 export type LinkRow = typeof links.$inferSelect;
 
 /** Links to files, by the hash of their token. Times are those of the database's clock. */
 export const createLinkStore = (db: Database) => ({
-  async insert(link: Omit<typeof links.$inferInsert, 'expiresAt'>, seconds: number): Promise<LinkRow> {
-    const expiresAt = sql`now() + make_interval(secs => ${seconds})`;
-    const [row] = await db
-      .insert(links)
-      .values({ ...link, expiresAt })
-      .returning();
-    if (!row) throw new Error('an insert returned no row');
-    return row;
-  },
-
-  /** Returns how many links of a box have not expired. */
-  async count(boxId: string): Promise<number> {
-    const [row] = await db
-      .select({ links: count() })
-      .from(links)
-      .where(and(eq(links.boxId, boxId), gt(links.expiresAt, sql`now()`)));
-    return row?.links ?? 0;
+  /** Inserts a link that is valid for so many seconds, unless `most` of its box are valid: then undefined is returned. */
+  async insert(
+    link: Omit<typeof links.$inferInsert, 'expiresAt'>,
+    seconds: number,
+    most: number,
+  ): Promise<LinkRow | undefined> {
+    return await db.transaction(async (tx) => {
+      // Concurrent requests for a box count one after the other.
+      await tx.select({ id: boxes.id }).from(boxes).where(eq(boxes.id, link.boxId)).for('no key update');
+      const valid = await tx.$count(links, and(eq(links.boxId, link.boxId), gt(links.expiresAt, sql`now()`)));
+      if (valid >= most) return undefined;
+      const [row] = await tx
+        .insert(links)
+        .values({ ...link, expiresAt: sql`now() + make_interval(secs => ${seconds})` })
+        .returning();
+      return row;
+    });
   },
 
   /** Returns a link, also one that has expired or was used. */

@@ -1,7 +1,8 @@
-import { and, count, desc, eq, sql } from 'drizzle-orm';
+import { and, desc, eq, sql } from 'drizzle-orm';
 import type { Page, PageQuery, UpdateWebhook } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
+import { tenants } from '../schema.ts';
 import { webhooks } from '../schema-webhooks.ts';
 
 export type WebhookRow = typeof webhooks.$inferSelect;
@@ -11,15 +12,15 @@ export const createWebhookStore = (db: Database) => {
   const own = (tenantId: string, id: string) => and(eq(webhooks.tenantId, tenantId), eq(webhooks.id, id));
 
   return {
-    async insert(webhook: typeof webhooks.$inferInsert): Promise<WebhookRow> {
-      const [row] = await db.insert(webhooks).values(webhook).returning();
-      if (!row) throw new Error('an insert returned no row');
-      return row;
-    },
-
-    async count(tenantId: string): Promise<number> {
-      const [row] = await db.select({ some: count() }).from(webhooks).where(eq(webhooks.tenantId, tenantId));
-      return row?.some ?? 0;
+    /** Inserts a webhook, unless the tenant has `most`: then undefined is returned. */
+    async insert(webhook: typeof webhooks.$inferInsert, most: number): Promise<WebhookRow | undefined> {
+      return await db.transaction(async (tx) => {
+        // Concurrent requests of a tenant count one after the other.
+        await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, webhook.tenantId)).for('no key update');
+        if ((await tx.$count(webhooks, eq(webhooks.tenantId, webhook.tenantId))) >= most) return undefined;
+        const [row] = await tx.insert(webhooks).values(webhook).returning();
+        return row;
+      });
     },
 
     async find(tenantId: string, id: string): Promise<WebhookRow | undefined> {
