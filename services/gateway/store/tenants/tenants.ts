@@ -5,6 +5,7 @@ import type { Database } from '../database.ts';
 import { apiKeys, boxes, quotas, tenants } from '../schema.ts';
 import { templates } from '../schema-templates.ts';
 import { volumes } from '../schema-volumes.ts';
+import { webhooks } from '../schema-webhooks.ts';
 import { type ChangedBy, recordChange } from './audit.ts';
 
 /** A tenant with its quotas; a null quota is no limit. */
@@ -89,7 +90,7 @@ export const createTenantStore = (db: Database) => {
     },
 
     /**
-     * Deletes a tenant permanently: its keys are revoked, its templates deleted, and the sweeps end its boxes and
+     * Deletes a tenant permanently: its keys are revoked, its templates and webhooks deleted, and the sweeps end its boxes and
      * remove its volumes. Its usage stays on record.
      * Returns whether there is such a tenant; doing it again changes nothing.
      */
@@ -107,6 +108,7 @@ export const createTenantStore = (db: Database) => {
           .set({ expiresAt: sql`now()`, version: sql`${boxes.version} + 1` })
           .where(and(eq(boxes.tenantId, id), isNull(boxes.endedAt)));
         await tx.delete(templates).where(eq(templates.tenantId, id));
+        await tx.delete(webhooks).where(eq(webhooks.tenantId, id));
         await tx.update(volumes).set({ state: 'deleting' }).where(eq(volumes.tenantId, id));
         await recordChange(tx, by, { action: 'tenant.delete', tenantId: id, target: id });
         return true;
