@@ -89,7 +89,17 @@ describe.each(anyDriver)('links to files on the %s driver', (driver) => {
     const endless = await use(url, { method: 'PUT', body: chunks, duplex: 'half' } as RequestInit);
     expect([endless.status, ((await endless.json()) as Problem).code]).toEqual([413, 'too_large']);
     expect((await gateway.call(`/v1/boxes/${box.id}/files/in/up.bin`)).status).toBe(404);
-    const written = await use(url, { method: 'PUT', body: '0123456789' });
+    const broken = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('abcd'));
+        setTimeout(() => controller.error(new Error('the upload breaks off')), 200);
+      },
+    });
+    await expect(use(url, { method: 'PUT', body: broken, duplex: 'half' } as RequestInit)).rejects.toThrow();
+    const written = await eventually(async () => {
+      const response = await use(url, { method: 'PUT', body: '0123456789' });
+      return response.status !== 410 && response;
+    });
     expect([written.status, ((await written.json()) as FileEntry).path]).toEqual([201, 'in/up.bin']);
     expect(await read('in/up.bin')).toBe('0123456789');
     expect(await statusOf(url, { method: 'PUT', body: 'again' })).toBe(410);

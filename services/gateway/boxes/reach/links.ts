@@ -50,8 +50,6 @@ export const createLinks = ({ links, directory, files }: LinksOptions) => {
     /** Creates a link to a file, which need not exist yet. The box is not woken. Throws `gone` when it has ended. */
     async create(caller: Caller, boxId: string, ask: CreateLink): Promise<{ link: LinkRow; token: string }> {
       checkLiving(await boxOf({ tenant: caller.tenantId, box: boxId }));
-      if ((await links.count(boxId)) >= maxLinks)
-        throw new CodeBoxError('too_many_requests', `The box has ${maxLinks} links. Revoke some, or let them expire.`);
       const { path, method = 'GET', once = false, maxBytes = defaultBytes, download = null } = ask;
       const token = `lnk_${randomBytes(32).toString('base64url')}`;
       const row = {
@@ -65,7 +63,10 @@ export const createLinks = ({ links, directory, files }: LinksOptions) => {
         maxBytes: method === 'PUT' ? maxBytes : null,
         download,
       };
-      return { link: await links.insert(row, ask.expiresInSeconds ?? defaultSeconds), token };
+      const link = await links.insert(row, ask.expiresInSeconds ?? defaultSeconds, maxLinks);
+      if (!link)
+        throw new CodeBoxError('too_many_requests', `The box has ${maxLinks} links. Revoke some, or let them expire.`);
+      return { link, token };
     },
 
     async list(ref: BoxRef, query: PageQuery): Promise<Page<LinkRow>> {
@@ -117,9 +118,9 @@ export const createLinks = ({ links, directory, files }: LinksOptions) => {
         return await files.put(refOf(link), link.path, bounded ?? body, options);
       } catch (error) {
         const failure = bounded?.errored ?? error;
-        // After any other failure the file may have been written.
-        if (link.once && failure instanceof CodeBoxError && !['unavailable', 'timeout'].includes(failure.code))
-          await links.release(link.id);
+        const isRefused = failure instanceof CodeBoxError && !['unavailable', 'timeout'].includes(failure.code);
+        // Nothing is written of a body that has not arrived whole. After any other failure the file may have been written.
+        if (link.once && (isRefused || !body.readableEnded)) await links.release(link.id);
         throw failure;
       }
     },
