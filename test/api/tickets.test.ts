@@ -47,7 +47,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     expect(refusal).toMatchObject({ problem: { detail: expect.stringContaining('ticket is not valid') } });
   });
 
-  test('connections opened with a ticket end when its key is revoked', async () => {
+  test('connections opened with a key or its tickets end when it is revoked', async () => {
     await uploadServers(gateway, box.id, 'sockets.py');
     await startServer(gateway, box.id, 'python3 sockets.py 6000', 6000);
     const { key, id, hash } = makeKey();
@@ -71,6 +71,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
       await connect(gateway, at('ports/6000/echo'), { authorization: `Bearer ${key}` }),
     ];
     const stays = await connect(gateway, at('ports/6000/echo'));
+    const endless = await gateway.call(at('ports/6000/endless'), { headers: { authorization: `Bearer ${key}` } });
     const unused = await make();
     await store.keys.revoke(id);
     await store.close();
@@ -78,6 +79,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     expect(await refusalOf(gateway, at(`terminal?ticket=${unused}`), {})).toMatchObject({ status: 401 });
     for (const { closed } of sockets)
       expect(await closed).toEqual({ code: 1008, reason: 'The key is no longer valid.' });
+    await expect(endless.text()).rejects.toThrow();
     stays.sendJson({ still: 'here' });
     await stays.json(({ still }) => still === 'here');
     stays.ws.terminate();

@@ -42,8 +42,16 @@ class Home(RequestHandler):
         self.finish("home")
 
 
+class Endless(RequestHandler):
+    async def get(self) -> None:
+        while True:
+            self.write("tick\n")
+            await self.flush()
+            await asyncio.sleep(0.5)
+
+
 async def main() -> None:
-    routes = [("/", Home), ("/echo", Echo), ("/refused", Refuse)]
+    routes = [("/", Home), ("/echo", Echo), ("/refused", Refuse), ("/endless", Endless)]
     Application(routes, websocket_max_message_size=1 << 26).listen(int(sys.argv[1]), "127.0.0.1")
     await asyncio.Event().wait()
 

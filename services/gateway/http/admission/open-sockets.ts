@@ -52,6 +52,17 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
 
   const callerOf = (c: Context<Env>) => ({ tenantId: c.get('tenant'), keyId: c.get('keyId') });
 
+  /** Cuts the response to a request when its key is no longer valid: the client gets the 401 when it reconnects. */
+  const watch = (c: Context<Env>): void => {
+    const { outgoing } = c.env ?? {};
+    if (c.get('keyId') === undefined || !outgoing || outgoing.destroyed) return;
+    const caller = callerOf(c);
+    const closed = new AbortController();
+    outgoing.once('close', () => closed.abort());
+    const stream = { closed: closed.signal, close: () => outgoing.destroy() };
+    checkAgain(stream, async () => requireCaller(await keys.still(caller)));
+  };
+
   return {
     /** Throws `too_many_requests` when the tenant of the request has too many WebSockets open. */
     expectRoom(c: Context<Env>): void {
@@ -81,16 +92,12 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
       });
     },
 
-    /** Middleware that cuts an event stream when its key is no longer valid: the client gets the 401 when it reconnects. */
+    watch,
+
+    /** Middleware that watches event streams. */
     async watchStream(c: Context<Env>, next: Next): Promise<void> {
       await next();
-      const { outgoing } = c.env ?? {};
-      if (!c.get('isStream') || c.get('keyId') === undefined || !outgoing || outgoing.destroyed) return;
-      const caller = callerOf(c);
-      const closed = new AbortController();
-      outgoing.once('close', () => closed.abort());
-      const stream = { closed: closed.signal, close: () => outgoing.destroy() };
-      checkAgain(stream, async () => requireCaller(await keys.still(caller)));
+      if (c.get('isStream')) watch(c);
     },
   };
 };

@@ -61,6 +61,8 @@ export const createForwarding =
       return c.body(null);
     }
     writeHead(outgoing as ServerResponse, response, headers, incoming.complete);
+    // It may be a stream without an end.
+    openSockets.watch(c);
     pipeline(response.head, outgoing).catch((err: unknown) =>
       c.get('log').info({ err }, 'the response of a port was interrupted'),
     );
