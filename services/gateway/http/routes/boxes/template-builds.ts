@@ -40,6 +40,7 @@ export const addTemplateBuildRoutes = ({ add }: Endpoints, builds: Builds, stopp
     async ({ c, tenant, params: { template }, body }) => {
       requireScope(c, 'run');
       if (body.files?.length) requireScope(c, 'files');
+      await c.get('progress')?.mayStart();
       const row = await builds.begin(tenant, template, body);
       c.header('Location', `/v1/templates/${template}/versions/${row.number}`);
       return c.json(toVersion(template, row), 202);
