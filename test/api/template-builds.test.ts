@@ -1,3 +1,6 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   type Box,
@@ -310,6 +313,38 @@ loud = Loud()`,
       expect(refusal.body).toMatchObject({ code: 'quota_exceeded', quota: { name: 'templates', limit: 0, used: 0 } });
     },
   );
+});
+
+describe.each(anyDriver)('builds on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '300' });
+  });
+  afterAll(() => gateway?.dispose());
+
+  test('a keyed build whose gateway died before it responded is not begun twice', async () => {
+    const key = { 'idempotency-key': 'build-once' };
+    expect((await put(gateway, 'keyed', {}, key)).status).toBe(202);
+    const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
+    await database.connect();
+    const left =
+      "update idempotency_keys set status = null, body = null, gateway_id = 'gtw-dead' where key = 'build-once'";
+    expect((await database.query(left)).rowCount).toBe(1);
+    await database.end();
+    const again = await put<Problem>(gateway, 'keyed', {}, key);
+    expect(again).toMatchObject({ status: 409, body: { code: 'conflict', reason: 'effect_unknown' } });
+    const { body } = await gateway.get<{ items: TemplateVersion[] }>('/v1/templates/keyed/versions');
+    expect(body.items).toHaveLength(1);
+  });
+
+  test('a box whose files were replaced before it had them is refused for now', async () => {
+    const { log } = await build(gateway, 'replaced', { files: [{ path: 'a.txt', text: 'a' }] });
+    expect(log.at(-1)).toMatchObject({ state: 'ready' });
+    await rm(join(gateway.dataDir, 'blobs'), { recursive: true });
+    const refused = await gateway.post<Problem>('/v1/boxes', { template: 'replaced' });
+    expect(refused).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+  });
 });
 
 describe.each(anyDriver)('builds at two gateways on the %s driver', (driver) => {

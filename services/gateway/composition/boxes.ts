@@ -72,7 +72,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
   const supply = openSupply(platform, {
     meter,
     metrics: poolMetrics,
-    fill: ({ box, blob }, server, signal) => checkpoints.restore({ id: box, checkpointId: blob }, server, signal),
+    fill: ({ box, blob }, server, signal) => checkpoints.give({ id: box, checkpointId: blob }, server, signal),
   });
   const { catalog, allocation, instances } = supply;
   const directory = createDirectory({ driver, boxes: store.boxes, connections });
@@ -99,7 +99,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     waitMs: config.queueMs,
     quotas,
     volumes,
-    restore: checkpoints.restore,
+    restore: checkpoints.give,
     wake,
     onClaim: poolMetrics.claimed,
   });

@@ -1,5 +1,5 @@
 import { pipeline, Readable, Transform } from 'node:stream';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import type { BlobStore } from '../../../blobs/blob-store.ts';
 import { createBlobPatience, patiently, silentError } from '../../../blobs/patience.ts';
 import type { Background } from '../../../waiting/background.ts';
@@ -14,6 +14,9 @@ export interface CheckpointsOptions {
   tasks: Pick<TaskStore, 'strayBlobs' | 'forgetBlob' | 'knownBlobs'>;
   background: Background;
 }
+
+/** Where the files of a box are saved. */
+type SavedFiles = Pick<BoxRow, 'id' | 'checkpointId'>;
 
 const MiB = 1024 * 1024;
 /** Allowance for names, modes and padding in a compressed stream, in addition to the bytes of files. */
@@ -60,6 +63,28 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     });
   };
 
+  /**
+   * Replaces the files in the new instance of a box by those of its blob. Throws `unavailable` when the blob store sends nothing for a
+   * minute.
+   */
+  const restore = async (box: SavedFiles, server: BoxServerClient, signal: AbortSignal): Promise<void> => {
+    if (box.checkpointId === null) throw new Error('The box to restore has no checkpoint.');
+    const patience = createBlobPatience(silenceMs);
+    patience.wait();
+    const both = AbortSignal.any([signal, patience.signal]);
+    let content: Readable | undefined;
+    try {
+      content = await blobs.get(nameOf(box.id, box.checkpointId), both);
+      await server.restore(Readable.from(patiently(content, patience), { objectMode: false }), both);
+    } catch (error) {
+      // The box reports a broken upload as its own error; the reason of the blob store is the real one.
+      throw patience.signal.aborted ? patience.signal.reason : error;
+    } finally {
+      patience.rest();
+      content?.destroy();
+    }
+  };
+
   return {
     sweep,
 
@@ -100,29 +125,19 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
       await background.attempt('delete a blob', () => remove({ id, boxId }));
     },
 
+    restore,
+
     /**
-     * Replaces the files in the new instance of a box by those of its blob. Throws `unavailable` when the blob store sends nothing for a
-     * minute.
+     * Gives a new box the files of a template or of another box. Throws `unavailable` when newer ones have replaced them since they were
+     * chosen: another attempt gets those.
      */
-    async restore(
-      box: Pick<BoxRow, 'id' | 'checkpointId'>,
-      server: BoxServerClient,
-      signal: AbortSignal,
-    ): Promise<void> {
-      if (box.checkpointId === null) throw new Error('The box to restore has no checkpoint.');
-      const patience = createBlobPatience(silenceMs);
-      patience.wait();
-      const both = AbortSignal.any([signal, patience.signal]);
-      let content: Readable | undefined;
+    async give(from: SavedFiles, server: BoxServerClient, signal: AbortSignal): Promise<void> {
       try {
-        content = await blobs.get(nameOf(box.id, box.checkpointId), both);
-        await server.restore(Readable.from(patiently(content, patience), { objectMode: false }), both);
+        await restore(from, server, signal);
       } catch (error) {
-        // The box reports a broken upload as its own error; the reason of the blob store is the real one.
-        throw patience.signal.aborted ? patience.signal.reason : error;
-      } finally {
-        patience.rest();
-        content?.destroy();
+        if (!hasCode(error, 'not_found')) throw error;
+        const detail = 'The files of the new box were replaced by newer ones before it had them. Try again.';
+        throw new CodeBoxError('unavailable', detail, { cause: error, retryAfterSeconds: 1 });
       }
     },
 
