@@ -150,8 +150,7 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
   };
 
   /** When a run has not succeeded, the cells that wait behind it are not run. */
-  const endTurn = (id: string, language: string) => {
-    change(id, { state: 'done', prompt: null });
+  const endTurn = ({ id, language }: Cell) => {
     const isOk = find(id)?.status === 'ok';
     for (const next of store.get())
       if (!isOk && next.language === language && next.state === 'waiting') reset(next.id, { cause: notRun });
@@ -171,10 +170,11 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
     } catch (error) {
       change(id, { fault: faultText(error) });
     }
-    endTurn(id, language);
+    change(id, { state: 'done', prompt: null });
+    endTurn(cell);
   };
 
-  /** Shows a run from before the page was loaded. */
+  /** Shows a run from before the page was loaded, as far as it is still stored. */
   const readAgain = async ({ id, execution }: Cell) => {
     if (execution === null) return;
     try {
@@ -185,6 +185,16 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
       else if (find(id)?.outputs === noOutputs) reset(id, {});
       else change(id, { cause: boxGone });
     }
+    change(id, (cell) => (isBusy(cell) ? { ...cell, state: 'done', prompt: null } : cell));
+  };
+
+  const readEnded = async (cells: readonly Cell[]) => {
+    for (const cell of cells) await readAgain(cell);
+  };
+
+  const readRunning = async (cell: Cell) => {
+    await readAgain(cell);
+    endTurn(cell);
   };
 
   return {
@@ -193,18 +203,8 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
     /** Call this when the notebook is shown: reads the runs from before the page was loaded. */
     open(): void {
       const cells = unread.splice(0);
-      const ended = cells.filter(({ state }) => state === 'reading');
-      void ended.reduce(async (before, cell) => {
-        await before;
-        await readAgain(cell);
-        change(cell.id, ({ state, ...is }) => ({ ...is, state: state === 'reading' ? 'done' : state }));
-      }, Promise.resolve());
-      for (const cell of cells)
-        if (cell.state === 'running')
-          void inTurn(cell.language, async () => {
-            await readAgain(cell);
-            if (find(cell.id)?.state === 'running') endTurn(cell.id, cell.language);
-          });
+      void readEnded(cells.filter(({ state }) => state === 'reading'));
+      for (const cell of cells) if (cell.state === 'running') void inTurn(cell.language, () => readRunning(cell));
     },
 
     /** The chat has been created. */
