@@ -307,6 +307,24 @@ test('a response can continue a previous one, be read again, and be deleted with
   await expect(openai.responses.retrieve(first.id)).rejects.toThrow(NotFoundError);
 });
 
+test('cancelling a response that has ended leaves the next one of its chat alone', async () => {
+  models.script({ text: 'First.' }, runs('import time\nprint("begun", flush=True)\ntime.sleep(120)'));
+  const first = await openai.responses.create({ model, input: 'One.' });
+  const events = await openai.responses.create({ model, input: 'Two.', previous_response_id: first.id, stream: true });
+  let second = '';
+  for await (const event of events) {
+    if (event.type === 'response.created') second = event.response.id;
+    if (event.type !== 'response.output_item.added') continue;
+    expect(await openai.responses.cancel(first.id)).toMatchObject({ id: first.id, status: 'completed' });
+    const unknown = await agent.call(`/v1/responses/${first.id.slice(0, -3)}zzz/cancel`, { method: 'POST' });
+    expect(unknown.status).toBe(404);
+    expect(await openai.responses.retrieve(second)).toMatchObject({ status: 'in_progress' });
+    await openai.responses.cancel(second);
+  }
+  await eventually(async () => (await openai.responses.retrieve(second)).status !== 'in_progress');
+  await openai.responses.delete(second);
+});
+
 test('a response with store: false leaves no chat', async () => {
   models.script({ text: 'Hi.' });
   const before = await chats();
@@ -328,6 +346,9 @@ test('errors have the format of OpenAI', async () => {
     status: 404,
     code: 'model_not_found',
   });
+  for (const path of ['/v1/files?purpose=%00', '/v1/files?after=%00', '/v1/containers?after=%00'])
+    expect((await agent.call(path)).status, path).toBe(400);
+  expect((await agent.send('POST', '/v1/containers', { name: 'x', file_ids: ['\0'] })).status).toBe(400);
   const wrong = await agent.call('/v1/responses', { method: 'PUT' });
   expect(wrong.status).toBe(405);
   expect(await wrong.json()).toMatchObject({ error: { type: 'invalid_request_error', code: 'method_not_allowed' } });

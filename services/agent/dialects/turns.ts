@@ -164,7 +164,7 @@ export const createTurns = ({ chats, files, uploads, answers, listModels, linkSe
         const end = async () => {
           if (!isKept && request.keep === 'while-linked') await removeLater(owner, chat, outcome);
         };
-        const stop = () => void answers.stop(owner, chat).catch(onError);
+        const stop = () => void answers.stop(owner, chat, message).catch(onError);
         return { chat, message, model, isKept, outcome, events: follow(events, outcome, signal, { stop, end }) };
       } catch (error) {
         // Another request may have found a chat by its name meanwhile, and continues in it.
@@ -192,7 +192,7 @@ export const createTurns = ({ chats, files, uploads, answers, listModels, linkSe
       }
     },
 
-    stop: (owner: Owner, chat: string) => answers.stop(owner, chat),
+    stop: (owner: Owner, chat: string, message: string) => answers.stop(owner, chat, message),
     approve: (owner: Owner, chat: string, decision: Approve) => answers.decide(owner, chat, decision),
     remove: (owner: Owner, chat: string) => chats.remove(owner, chat),
   };

@@ -108,10 +108,11 @@ export const createAnswers = (options: AnswersOptions) => {
       return { items: messages, nextCursor };
     },
 
-    /** Requests the end of the running answer, if there is one. */
-    async stop(owner: Owner, id: string): Promise<void> {
+    /** Requests the end of the running answer, if there is one: of this one only, if one is given. */
+    async stop(owner: Owner, id: string, message?: string): Promise<void> {
       const { running } = await chats.find(owner, id);
-      if (running !== null && !generation.stop(running)) await store.askToStop(running);
+      if (running === null || (message !== undefined && message !== running)) return;
+      if (!generation.stop(running)) await store.askToStop(running);
     },
 
     /** Approves or declines code that waits for approval. Throws `conflict` when it does not wait. */

@@ -68,7 +68,7 @@ const newContainerSchema = z
     memory_limit: none,
     network_policy: none,
     file_ids: z
-      .array(z.string().max(70))
+      .array(plainText().max(70))
       .max(maxFileIds)
       .nullish()
       .meta({ description: 'Files of /v1/files, which are copied to it.' }),
@@ -78,12 +78,12 @@ const newContainerSchema = z
 
 const containerListSchema = openAiPageSchema('ContainerList', containerSchema);
 
-const namedFileSchema = z.object({ file_id: z.string().max(70) });
+const namedFileSchema = z.object({ file_id: plainText().max(70) });
 
 const containersQuery = z.object({
   limit: queryInteger().min(1).max(100).default(20),
   order: z.literal('desc', { error: 'must be desc' }).default('desc'),
-  after: z.string().max(64).optional().meta({ description: 'The id of the last container of the previous page.' }),
+  after: plainText().max(64).optional().meta({ description: 'The id of the last container of the previous page.' }),
 });
 
 type FileFacts = Pick<FileEntry, 'path' | 'sizeBytes' | 'modifiedAt'>;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { CodeBoxError, queryInteger } from '#contract';
+import { CodeBoxError, plainText, queryInteger } from '#contract';
 import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
@@ -53,8 +53,8 @@ const deletedSchema = z
 const listQuery = z.object({
   limit: queryInteger().min(1).max(10_000).default(1000),
   order: z.enum(['asc', 'desc']).default('desc'),
-  after: z.string().max(70).optional().meta({ description: 'The id of the last file of the previous page.' }),
-  purpose: z.string().max(64).optional(),
+  after: plainText().max(70).optional().meta({ description: 'The id of the last file of the previous page.' }),
+  purpose: plainText().max(64).optional(),
 });
 
 /** `/v1/files`, where OpenAI's clients store files that containers and responses then name by id. */

@@ -8,7 +8,7 @@ import { maxFileIds, maxOutputs, metadataSchema } from './limits.ts';
 
 const text = wellFormedText().max(1_000_000);
 
-const fileId = z.string().max(70);
+const fileId = plainText().max(70);
 
 const partSchema = z.discriminatedUnion(
   'type',

@@ -115,8 +115,8 @@ export const addResponseRoutes = (
       responses: { 200: { description: 'The response was stopped, or had ended before.', schema: responseSchema } },
     },
     async ({ c, owner, params }) => {
-      const { chat } = named(params.response);
-      await turns.stop(owner, chat);
+      const { chat, message } = named(params.response);
+      await turns.stop(owner, chat, message);
       return c.json(await readResponse(turns, c, owner, params.response));
     },
   );
