@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { CodeBoxError, hasCode } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
+import { createSaver } from '../../../waiting/saver.ts';
 import { createBoxWorkspace } from '../../box/box-workspace.ts';
 import type { ChatBoxes } from '../../box/chat-boxes.ts';
 import type { FactsOfBoxes } from '../../box/facts.ts';
@@ -65,15 +65,16 @@ export const createGeneration = (options: GenerationOptions) => {
   /** Ends that could not be written because the database was unavailable. */
   const unwritten = new Map<string, AnswerEnd>();
 
-  /** Saves the current state, one write at a time. */
-  const createSaver = (message: string, record: () => AnswerRecord) => {
-    const save = background.oneAtATime('save an answer', async () => {
-      await sleep(saveEveryMs, undefined, { signal: background.signal });
-      const { parts } = record();
-      await store.save(message, agent, { content: parts.content(), parts: parts.list(), files: parts.files() });
+  const saverOf = (message: string, record: () => AnswerRecord) =>
+    createSaver({
+      background,
+      what: 'save an answer',
+      everyMs: saveEveryMs,
+      save: async () => {
+        const { parts } = record();
+        await store.save(message, agent, { content: parts.content(), parts: parts.list(), files: parts.files() });
+      },
     });
-    return save;
-  };
 
   const talk = async (task: Task, record: AnswerRecord, one: Live): Promise<Outcome & { question: string }> => {
     const { owner, chat, request, model } = task;
@@ -169,7 +170,7 @@ export const createGeneration = (options: GenerationOptions) => {
     /** Starts to generate an answer that is stored as running. */
     begin(task: Task): void {
       const { message } = task.start;
-      const save = createSaver(message, () => record);
+      const save = saverOf(message, () => record);
       const pictures = createPictures(kept, task.chat.id);
       const record = createAnswerRecord({ type: 'start', ...task.start }, pictures, save);
       const { promise: ended, resolve } = Promise.withResolvers<void>();
