@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { mkdir, symlink, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Attachment, Chat, ChatEntry, Page, Uploaded } from '#contract';
@@ -166,6 +168,12 @@ test('stored copies are limited per chat and per owner, and deleted ones make ro
   const body = Buffer.alloc(1.5 * megabyte);
   for (const id of [one, two]) await agent.call(`/v1/chats/${id}/files/a.bin`, { method: 'PUT', body, headers });
   const keep = (id: string) => agent.send('POST', `/v1/chats/${id}/artifacts`, { path: 'a.bin' }, headers);
+  // A copy that cannot be stored takes no room.
+  const folder = join(agent.gateway.dataDir, 'blobs', one);
+  await mkdir(dirname(folder), { recursive: true });
+  await symlink('/proc/1', folder);
+  for (let n = 0; n < 2; n++) expect((await keep(one)).status).toBe(503);
+  await unlink(folder);
   expect((await keep(one)).status).toBe(201);
   expect(await keep(one)).toMatchObject({ status: 413, body: { detail: expect.stringContaining('at most 2 MiB') } });
   expect((await keep(two)).status).toBe(201);

@@ -5,6 +5,7 @@ import { newId } from '../../../postgres/id.ts';
 import type { BlobRows, KeptBounds } from '../../store/blobs.ts';
 
 const keepMs = 60_000;
+const deleteMs = 10_000;
 const mebibyte = 1024 * 1024;
 const blobsPerSweep = 100;
 
@@ -19,22 +20,37 @@ export const createKept = (blobs: BlobStore, rows: BlobRows, bounds: KeptBounds)
    */
   const keep = async (chat: string, content: Readable, sizeBytes: number): Promise<string> => {
     const name = `${chat}/${newId('file')}`;
-    const isPast = await rows.add({ id: name, chatId: chat, sizeBytes }, bounds);
-    if (isPast !== undefined) {
+    try {
+      const isPast = await rows.add({ id: name, chatId: chat, sizeBytes }, bounds);
+      if (isPast !== undefined)
+        throw new CodeBoxError(
+          'too_large',
+          isPast === 'chat'
+            ? tooMuch('This chat keeps', bounds.chatBytes, 'it')
+            : tooMuch('Your chats keep', bounds.ownerBytes, 'some'),
+        );
+      await put(name, content);
+    } finally {
       content.destroy();
-      throw new CodeBoxError(
-        'too_large',
-        isPast === 'chat'
-          ? tooMuch('This chat keeps', bounds.chatBytes, 'it')
-          : tooMuch('Your chats keep', bounds.ownerBytes, 'some'),
-      );
     }
-    const signal = AbortSignal.timeout(keepMs);
-    await blobs.put(name, content, signal);
     if (await rows.has(name)) return name;
     // The chat was removed meanwhile, and the sweep ran before the bytes arrived.
-    await blobs.delete(name, signal);
+    await blobs.delete(name, AbortSignal.timeout(deleteMs));
     throw new CodeBoxError('not_found', 'The chat was removed.');
+  };
+
+  /** What could not be stored no longer counts. */
+  const put = async (name: string, content: Readable): Promise<void> => {
+    try {
+      await blobs.put(name, content, AbortSignal.timeout(keepMs));
+    } catch (error) {
+      // Its row stays until nothing of it can be left: else the blob would never be deleted.
+      await blobs.delete(name, AbortSignal.timeout(deleteMs)).then(
+        () => rows.forget([name]),
+        () => {},
+      );
+      throw error;
+    }
   };
 
   return {
