@@ -260,6 +260,13 @@ test('a chat continues after its box has hibernated or ended, and reports what i
   await agent.gateway.client.boxes.delete(box ?? '');
   model.script({ text: 'ok' });
   expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*new computer/)]);
+  // A loss of files that no answer has mentioned is not forgotten when variables are lost too.
+  const boxOf = async () => (await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body.box ?? '';
+  await agent.gateway.client.boxes.delete(await boxOf());
+  await agent.send('POST', `/v1/chats/${chat}/cells`, { code: '1' });
+  await agent.gateway.client.boxes.hibernate(await boxOf());
+  model.script({ text: 'ok' });
+  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*new computer/)]);
 });
 
 test('an answer of another agent can be followed, approved and stopped', async () => {
@@ -273,6 +280,8 @@ test('an answer of another agent can be followed, approved and stopped', async (
     const first = await until(await stream(chat, 'go'), (event) => event.type === 'code' && event.state === 'waiting');
     const [start] = ofType(first, 'start');
     const [code] = ofType(first, 'code');
+    const odd = { call: 'another', approved: false, reason: 'no\0' };
+    expect((await other.send('POST', `/v1/chats/${chat}/approvals`, odd)).status).toBe(204);
     const decision = { call: code?.call, approved: true };
     expect((await other.send('POST', `/v1/chats/${chat}/approvals`, decision)).status).toBe(204);
     const following = other.call(`/v1/chats/${chat}/messages/${start?.message}/events`);
@@ -285,6 +294,29 @@ test('an answer of another agent can be followed, approved and stopped', async (
   } finally {
     await other.dispose();
   }
+});
+
+test('pages of messages are bounded by what they take in memory, not by how well that compresses', async () => {
+  const chat = await newChat();
+  const text = 'a'.repeat(200_000);
+  await agent.query(
+    `insert into agent.messages (id, chat_id, role, status, content, parts)
+      select $1::text || n, $1, case when n % 2 = 0 then 'user' else 'assistant' end, 'ok',
+        case when n % 2 = 0 then $2::text else '' end,
+        case when n % 2 = 0 then '[]'::jsonb
+          else jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat($2::text, 2))) end
+      from generate_series(1, 60) n`,
+    [chat, text],
+  );
+  const ids: string[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query: string = cursor === '' ? '' : `&cursor=${cursor}`;
+    const page = (await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages?limit=1000${query}`)).body;
+    expect(page.items.length).toBeLessThanOrEqual(11);
+    ids.push(...page.items.map(({ id }) => id));
+    cursor = page.nextCursor;
+  }
+  expect(ids).toEqual(Array.from({ length: 60 }, (_, index) => `${chat}${index + 1}`));
 });
 
 test('messages are listed in pages, which are shorter for large messages', async () => {

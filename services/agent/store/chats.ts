@@ -85,7 +85,12 @@ export const createChatStore = (db: Database) => {
       const isSet = await db.transaction(async (tx) => {
         const set = await tx
           .update(chats)
-          .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
+          // A loss of files that no answer has mentioned yet is more than one of variables.
+          .set({
+            boxId,
+            boxRestoredAt,
+            ...(lost && { lost: sql`case when ${chats.lost} = 'files' then 'files' else ${lost} end` }),
+          })
           .where(and(eq(chats.id, id), isOther))
           .returning({ id: chats.id });
         if (set.length > 0 && lost === 'files') await markDeleted(tx, id, 'all');

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, gt, inArray, lt, ne, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, inArray, lt, sql } from 'drizzle-orm';
 import type { PageQuery } from '#contract';
 import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
@@ -9,7 +9,10 @@ import { toPlainJson } from './plain-json.ts';
 import { chats, messages } from './schema.ts';
 import type { Decisions, StoredFile } from './stored.ts';
 
-export type MessageRow = typeof messages.$inferSelect;
+type StoredMessage = typeof messages.$inferSelect;
+
+/** A message without its part of the conversation with the model, which no reader gets. */
+export type MessageRow = Omit<StoredMessage, 'history'>;
 
 type Lost = NonNullable<typeof chats.$inferSelect.lost>;
 
@@ -27,15 +30,18 @@ export interface NewAnswer {
 
 /** How an answer ended. */
 export interface AnswerEnd
-  extends Pick<MessageRow, 'status' | 'content' | 'parts' | 'files' | 'rounds' | 'lastSeq' | 'error' | 'history'> {
+  extends Pick<StoredMessage, 'status' | 'content' | 'parts' | 'files' | 'rounds' | 'lastSeq' | 'error' | 'history'> {
   tokens: { input: number; output: number } | null;
 }
 
 const isRunning = eq(messages.status, 'running');
-/** A first bound; the history that the model receives is bounded once more by its tokens. */
+/** First bounds; the history that the model receives is bounded once more by its tokens. */
 const maxAnswersBefore = 100;
-/** Limit for the stored parts of the messages of one page. */
+const historyBytes = 4 * 1024 * 1024;
+/** Limit for the messages of one page, but for the last one. */
 const pageBytes = 4 * 1024 * 1024;
+
+const { history: _, ...shown } = getTableColumns(messages);
 
 /** Questions and answers. The caller has to check who owns their chat. */
 export const createMessageStore = (db: Database) => ({
@@ -73,7 +79,7 @@ export const createMessageStore = (db: Database) => ({
    */
   async takeLost(
     { chat, message, agent }: { chat: string; message: string; agent: string },
-    describe: (lost: Lost) => Pick<MessageRow, 'parts' | 'history'>,
+    describe: (lost: Lost) => Pick<StoredMessage, 'parts' | 'history'>,
   ): Promise<Lost | null> {
     return await db.transaction(async (tx) => {
       const [row] = await tx.select({ lost: chats.lost }).from(chats).where(eq(chats.id, chat)).for('update');
@@ -147,7 +153,9 @@ export const createMessageStore = (db: Database) => ({
   async decide(id: string, decision: Decisions): Promise<void> {
     await db
       .update(messages)
-      .set({ decisions: sql`coalesce(${messages.decisions}, '{}'::jsonb) || ${JSON.stringify(decision)}::jsonb` })
+      .set({
+        decisions: sql`coalesce(${messages.decisions}, '{}'::jsonb) || ${JSON.stringify(toPlainJson(decision))}::jsonb`,
+      })
       .where(and(eq(messages.id, id), isRunning));
   },
 
@@ -164,7 +172,7 @@ export const createMessageStore = (db: Database) => ({
 
   async find(chat: string, id: string): Promise<MessageRow | undefined> {
     const [row] = await db
-      .select()
+      .select(shown)
       .from(messages)
       .where(and(eq(messages.chatId, chat), eq(messages.id, id)));
     return row;
@@ -173,22 +181,27 @@ export const createMessageStore = (db: Database) => ({
   /** A page of a chat, oldest first; shorter than requested when the messages are large. */
   async list(chat: string, { limit, cursor }: PageQuery): Promise<{ items: MessageRow[]; nextCursor: string | null }> {
     const after = cursor === undefined ? 0 : readPosition(cursor);
-    const size = sql`pg_column_size(${messages.parts})`;
-    const page = db
-      .select({
-        ...getTableColumns(messages),
-        sizeBefore: sql<number>`sum(${size}) over (order by ${messages.position}) - ${size}`.as('size_before'),
-        left: sql<number>`count(*) over ()`.mapWith(Number).as('left_over'),
-      })
+    // Compressed sizes cost nothing to read, so they bound the rows whose real sizes are measured.
+    const { rows: page } = await db.execute<{ id: string; remaining: string }>(sql`
+      select id, remaining from (
+        select id, position, remaining, sum(size) over (order by position) - size as size_before from (
+          select id, position, remaining, octet_length(parts::text) + 2 * octet_length(content) as size from (
+            select id, position, parts, content, count(*) over () as remaining,
+              sum(pg_column_size(parts) + octet_length(content)) over (order by position rows unbounded preceding exclude current row)
+                as stored_before
+            from ${messages} where chat_id = ${chat} and position > ${after} order by position limit ${limit}
+          ) stored where coalesce(stored_before, 0) < ${pageBytes}
+        ) measured
+      ) summed where size_before < ${pageBytes}`);
+    if (page.length === 0) return { items: [], nextCursor: null };
+    const ids = page.map(({ id }) => id);
+    const items = await db
+      .select(shown)
       .from(messages)
-      .where(and(eq(messages.chatId, chat), gt(messages.position, after)))
-      .orderBy(asc(messages.position))
-      .limit(limit)
-      .as('page');
-    const rows = await db.select().from(page).where(lt(page.sizeBefore, pageBytes)).orderBy(asc(page.position));
-    const items = rows.map(({ sizeBefore: _, left: __, ...row }) => row);
+      .where(inArray(messages.id, ids))
+      .orderBy(asc(messages.position));
     const last = items.at(-1);
-    const hasMore = last !== undefined && (rows[0]?.left ?? 0) > items.length;
+    const hasMore = last !== undefined && Number(page[0]?.remaining) > page.length;
     return { items, nextCursor: hasMore ? String(last.position) : null };
   },
 
@@ -202,15 +215,17 @@ export const createMessageStore = (db: Database) => ({
     return rows.map(({ id }) => id);
   },
 
-  /** The earlier conversation with the model, answer by answer, oldest first. */
+  /** The earlier conversation with the model, answer by answer, oldest first: as many of the latest answers as 4 MiB hold. */
   async history(chat: string): Promise<ModelMessage[][]> {
-    const rows = await db
-      .select({ history: messages.history })
-      .from(messages)
-      .where(and(eq(messages.chatId, chat), eq(messages.role, 'assistant'), ne(messages.status, 'running')))
-      .orderBy(desc(messages.position))
-      .limit(maxAnswersBefore);
-    return rows.reverse().map(({ history }) => history);
+    const { rows } = await db.execute<{ history: ModelMessage[] }>(sql`
+      select history from (
+        select history, position, sum(octet_length(history::text)) over (order by position desc) as size from (
+          select history, position, sum(pg_column_size(history)) over (order by position desc) as stored_size
+          from ${messages} where chat_id = ${chat} and role = 'assistant' and status <> 'running'
+          order by position desc limit ${maxAnswersBefore}
+        ) stored where stored_size <= ${historyBytes}
+      ) measured where size <= ${historyBytes} order by position`);
+    return rows.map(({ history }) => history);
   },
 });
 
