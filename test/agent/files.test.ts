@@ -169,7 +169,8 @@ test('stored copies are limited per chat and per owner, and deleted ones make ro
   for (const id of [one, two]) await agent.call(`/v1/chats/${id}/files/a.bin`, { method: 'PUT', body, headers });
   const keep = (id: string) => agent.send('POST', `/v1/chats/${id}/artifacts`, { path: 'a.bin' }, headers);
   // A copy that cannot be stored takes no room.
-  const folder = join(agent.gateway.dataDir, 'blobs', one);
+  const [{ value: deployment } = {}] = await agent.query("select value from agent.secrets where name = 'deployment'");
+  const folder = join(agent.gateway.dataDir, 'blobs', String(deployment), one);
   await mkdir(dirname(folder), { recursive: true });
   await symlink('/proc/1', folder);
   for (let n = 0; n < 2; n++) expect((await keep(one)).status).toBe(503);

@@ -318,7 +318,7 @@ loud = Loud()`,
 describe.each(anyDriver)('builds on the %s driver', (driver) => {
   let gateway: RunningGateway;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '300' });
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '60' });
   });
   afterAll(() => gateway?.dispose());
 

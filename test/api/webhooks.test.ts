@@ -192,25 +192,24 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     const [hangs = { id: '' }, moves = { id: '' }] = made;
     const late = await eventually(async () => (await log(hangs.id)).find(({ lastError }) => lastError !== null));
     expect(late).toMatchObject({ lastStatus: null, lastError: 'There was no response in time.' });
-    expect((await log(moves.id))[0]).toMatchObject({ lastStatus: 302 });
+    await eventually(async () => (await log(moves.id)).every(({ lastStatus }) => lastStatus === 302));
     expect(at('/secret')).toEqual([]);
     for (const { id } of made) await remove(id);
   });
 
   test('webhooks of one tenant that all hang hold up no other tenant', async () => {
     respond.set('/stuck', () => {});
-    const other = await gateway.addTenant();
-    const stuck = await Promise.all(Array.from({ length: 9 }, () => make('/stuck')));
+    const [other, slow] = [await gateway.addTenant(), await gateway.addTenant()];
+    const stuck = await Promise.all(Array.from({ length: 9 }, () => make('/stuck', ['box.ended'], slow)));
     await make('/prompt', ['box.ended'], other);
-    const before = at('/stuck').length;
     for (const { id } of stuck)
       await database.query(
         `insert into webhook_deliveries (id, webhook_id, type, payload, next_at)
-          select $1 || n, $1, 'box.ended', '{"type": "box.ended", "timestamp": "2026-01-01T00:00:00Z", "data": {}}',
+          select $1::text || n, $1, 'box.ended', '{"type": "box.ended", "timestamp": "2026-01-01T00:00:00Z", "data": {}}',
             now() - interval '1 hour' from generate_series(1, 100) n`,
         [id],
       );
-    await eventually(async () => at('/stuck').length > before);
+    await eventually(async () => at('/stuck').length > 0);
     const headers = { authorization: `Bearer ${other}` };
     const { body: box } = await gateway.post<Box>('/v1/boxes', {}, headers);
     await gateway.call(`/v1/boxes/${box.id}`, { method: 'DELETE', headers });
@@ -220,7 +219,7 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
       [stuck.map(({ id }) => id)],
     );
     expect(pending.rowCount).toBeGreaterThan(500);
-    for (const { id } of stuck) await remove(id);
+    await database.query('delete from webhooks where id = any($1)', [stuck.map(({ id }) => id)]);
   });
 
   test('a tenant has at most ten webhooks, also when they are made at once', async () => {
