@@ -38,7 +38,7 @@ const isRunning = eq(messages.status, 'running');
 /** First bounds; the history that the model receives is bounded once more by its tokens. */
 const maxAnswersBefore = 100;
 const historyBytes = 4 * 1024 * 1024;
-/** Limit for the messages of one page, but for the last one. */
+/** Limit for all messages of one page but the last one. */
 const pageBytes = 4 * 1024 * 1024;
 
 const { history: _, ...shown } = getTableColumns(messages);
@@ -184,15 +184,15 @@ export const createMessageStore = (db: Database) => ({
     // Compressed sizes cost nothing to read, so they bound the rows whose real sizes are measured.
     const { rows: page } = await db.execute<{ id: string; remaining: string }>(sql`
       select id, remaining from (
-        select id, position, remaining, sum(size) over (order by position) - size as size_before from (
-          select id, position, remaining, octet_length(parts::text) + 2 * octet_length(content) as size from (
-            select id, position, parts, content, count(*) over () as remaining,
-              sum(pg_column_size(parts) + octet_length(content)) over (order by position rows unbounded preceding exclude current row)
-                as stored_before
-            from ${messages} where chat_id = ${chat} and position > ${after} order by position limit ${limit}
-          ) stored where coalesce(stored_before, 0) < ${pageBytes}
-        ) measured
-      ) summed where size_before < ${pageBytes}`);
+        select id, remaining, sum(octet_length(parts::text) + 2 * octet_length(content)) over earlier as bytes from (
+          select id, position, parts, content, count(*) over () as remaining,
+            sum(pg_column_size(parts) + octet_length(content)) over earlier as stored_bytes
+          from ${messages} where chat_id = ${chat} and position > ${after}
+          window earlier as (order by position rows between unbounded preceding and 1 preceding)
+          order by position limit ${limit}
+        ) stored where coalesce(stored_bytes, 0) < ${pageBytes}
+        window earlier as (order by position rows between unbounded preceding and 1 preceding)
+      ) measured where coalesce(bytes, 0) < ${pageBytes}`);
     if (page.length === 0) return { items: [], nextCursor: null };
     const ids = page.map(({ id }) => id);
     const items = await db
@@ -215,16 +215,18 @@ export const createMessageStore = (db: Database) => ({
     return rows.map(({ id }) => id);
   },
 
-  /** The earlier conversation with the model, answer by answer, oldest first: as many of the latest answers as 4 MiB hold. */
+  /** The earlier conversation with the model, answer by answer, oldest first; without the answers before the last 4 MiB. */
   async history(chat: string): Promise<ModelMessage[][]> {
     const { rows } = await db.execute<{ history: ModelMessage[] }>(sql`
       select history from (
-        select history, position, sum(octet_length(history::text)) over (order by position desc) as size from (
-          select history, position, sum(pg_column_size(history)) over (order by position desc) as stored_size
+        select history, position, sum(octet_length(history::text)) over later as bytes from (
+          select history, position, sum(pg_column_size(history)) over later as stored_bytes
           from ${messages} where chat_id = ${chat} and role = 'assistant' and status <> 'running'
+          window later as (order by position desc rows between unbounded preceding and 1 preceding)
           order by position desc limit ${maxAnswersBefore}
-        ) stored where stored_size <= ${historyBytes}
-      ) measured where size <= ${historyBytes} order by position`);
+        ) stored where coalesce(stored_bytes, 0) < ${historyBytes}
+        window later as (order by position desc rows between unbounded preceding and 1 preceding)
+      ) measured where coalesce(bytes, 0) < ${historyBytes} order by position`);
     return rows.map(({ history }) => history);
   },
 });
