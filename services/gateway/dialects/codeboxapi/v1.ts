@@ -149,8 +149,11 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
   add(
     { ...described, method: 'post', path: '/api/v1/codebox/{box}/restart', summary: 'Restart the kernel', params },
     async ({ c, tenant, params: { box } }) => {
-      abandoned.forgetBox(keyOf({ tenant, box }));
-      await runs.restart({ tenant, box });
+      const ref = { tenant, box };
+      abandoned.forgetBox(keyOf(ref));
+      await runs.restart(ref);
+      // That the caller of an earlier run has left may have become known only now.
+      abandoned.forgetBox(keyOf(ref));
       return c.json({ status: 'restarted' });
     },
   );
