@@ -43,6 +43,8 @@ export const startPage = async (env: Record<string, string> = {}): Promise<Runni
     async visit(hash = '', options = {}) {
       const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
       const page = await context.newPage();
+      // The first import of a large library may take half a minute on a busy machine.
+      page.setDefaultTimeout(60_000);
       page.on('pageerror', (error) => faults.push(String(error)));
       await page.goto(`${agent.url}/${hash}`);
       return page;
