@@ -4,7 +4,7 @@ import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
 import { isServing } from '../gateways.ts';
-import { tenants } from '../schema.ts';
+import { lockTenant } from '../lock-tenant.ts';
 import { fileExports } from '../schema-exports.ts';
 
 export type ExportRow = typeof fileExports.$inferSelect;
@@ -35,8 +35,7 @@ export const createExportStore = (db: Database, gateway: string | null) => {
       most: number,
     ): Promise<ExportRow | undefined> {
       return await db.transaction(async (tx) => {
-        // Concurrent requests of a tenant count one after the other.
-        await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, row.tenantId)).for('no key update');
+        await lockTenant(tx, row.tenantId);
         const running = await tx.$count(fileExports, and(eq(fileExports.tenantId, row.tenantId), isRunning));
         if (running >= most) return undefined;
         const old = tx

@@ -2,6 +2,7 @@ import { and, asc, count, desc, eq, getTableColumns, inArray, lte, ne, not, sql 
 import { CodeBoxError, type PageQuery } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
+import { lockTenant } from '../lock-tenant.ts';
 import { quotas, tenants, usage } from '../schema.ts';
 import { type TemplateSettings, templates, templateVersions } from '../schema-templates.ts';
 import { overQuota } from '../usage/over-quota.ts';
@@ -152,8 +153,7 @@ export const createTemplateStore = (db: Database) => {
       bounds: TemplateBounds,
     ): Promise<VersionRow> {
       return await db.transaction(async (tx) => {
-        // The versions of a tenant are counted one after the other.
-        await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, tenant)).for('no key update');
+        await lockTenant(tx, tenant);
         const [building] = await tx
           .select({ n: count() })
           .from(templateVersions)

@@ -4,8 +4,9 @@ import { behind, toPage } from '../../../postgres/page.ts';
 import { isLiving } from '../box/box-list.ts';
 import type { Database } from '../database.ts';
 import { isServing } from '../gateways.ts';
+import { lockTenant } from '../lock-tenant.ts';
 import { isWithout } from '../not-null.ts';
-import { boxes, tenants } from '../schema.ts';
+import { boxes } from '../schema.ts';
 import { volumes } from '../schema-volumes.ts';
 import { activeTenant, notActive } from '../tenants/active-tenant.ts';
 import { overQuota } from '../usage/over-quota.ts';
@@ -48,8 +49,7 @@ export const createVolumeStore = (db: Database, gateway: string | null) => {
       most: number,
     ): Promise<VolumeRow | undefined> {
       return await db.transaction(async (tx) => {
-        // The volumes of a tenant are counted one after the other.
-        await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, volume.tenantId)).for('no key update');
+        await lockTenant(tx, volume.tenantId);
         const [row] = await tx
           .insert(volumes)
           .values({ ...volume, tenantId: sql`${activeTenant(volume.tenantId)}`, gatewayId: gateway })

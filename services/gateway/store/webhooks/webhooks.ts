@@ -2,7 +2,7 @@ import { and, desc, eq, sql } from 'drizzle-orm';
 import type { Page, PageQuery, UpdateWebhook } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
-import { tenants } from '../schema.ts';
+import { lockTenant } from '../lock-tenant.ts';
 import { webhooks } from '../schema-webhooks.ts';
 
 export type WebhookRow = typeof webhooks.$inferSelect;
@@ -15,8 +15,7 @@ export const createWebhookStore = (db: Database) => {
     /** Inserts a webhook, unless the tenant has `most`: then undefined is returned. */
     async insert(webhook: typeof webhooks.$inferInsert, most: number): Promise<WebhookRow | undefined> {
       return await db.transaction(async (tx) => {
-        // Concurrent requests of a tenant count one after the other.
-        await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, webhook.tenantId)).for('no key update');
+        await lockTenant(tx, webhook.tenantId);
         if ((await tx.$count(webhooks, eq(webhooks.tenantId, webhook.tenantId))) >= most) return undefined;
         const [row] = await tx.insert(webhooks).values(webhook).returning();
         return row;
