@@ -55,8 +55,18 @@ const createRuns = <
   const reopen = (box: string, id: string, options: EventOptions) => (after: number | undefined) =>
     transport.open({ path: `${pathOf('boxes', box, name, id)}/events`, query: { after }, options });
 
+  /** Follows a run: its stream that is open already, or one that is opened when it is read. */
+  const eventsOf = (box: string, id: string, options: EventOptions, first?: Response) =>
+    followEvents<E>({
+      schema: event,
+      counting: bySeq,
+      ...(first && { first }),
+      open: reopen(box, id, options),
+      ...pickEvents(options),
+    });
+
   const events = (box: string, id: string, options: EventOptions = {}): AsyncGenerator<E, void, undefined> =>
-    followEvents<E>({ schema: event, counting: bySeq, open: reopen(box, id, options), ...pickEvents(options) });
+    eventsOf(box, id, options);
   const read = (box: string, id: string, options?: CallOptions): Promise<z.output<W>> =>
     transport.json(whole, { path: pathOf('boxes', box, name, id), options });
 
@@ -93,13 +103,7 @@ const createRuns = <
         options,
       });
       const id = first.headers.get('content-location')?.split('/').at(-1) ?? '';
-      const rest = followEvents<E>({
-        schema: event,
-        counting: bySeq,
-        first,
-        open: reopen(box, id, options),
-        ...pickEvents(options),
-      });
+      const rest = eventsOf(box, id, options, first);
       return { id, [Symbol.asyncIterator]: () => rest };
     },
 
@@ -115,10 +119,8 @@ const createRuns = <
       id: string,
       options: EventOptions = {},
     ): Promise<AsyncGenerator<E, void, undefined> | undefined> {
-      const open = reopen(box, id, options);
-      const first = await open(options.after);
-      if (first.body === null) return undefined;
-      return followEvents<E>({ schema: event, counting: bySeq, first, open, ...pickEvents(options) });
+      const first = await reopen(box, id, options)(options.after);
+      return first.body === null ? undefined : eventsOf(box, id, options, first);
     },
 
     /** Waits for the end of a run that was started before. */
