@@ -1,3 +1,5 @@
+import { kept } from '../api/kept.ts';
+
 /** A line that the reader has given to a run: for its event `input_request` with this number. Passwords are kept as empty texts. */
 export interface Reply {
   seq: number;
@@ -14,8 +16,8 @@ export interface KeptCell {
   replies: readonly Reply[];
 }
 
-/** Storage name of the cells of a chat, or of the new chat. */
-const nameOf = (chat: string | null) => `codebox-cells-${chat ?? 'new'}`;
+/** Where the cells of a chat are, or those of the new chat. */
+const keptAt = (chat: string | null) => kept(`codebox-cells-${chat ?? 'new'}`);
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 
@@ -39,20 +41,19 @@ const toKept = (cell: unknown): KeptCell[] => {
 
 export const keptCells = (chat: string | null): KeptCell[] => {
   try {
-    const kept: unknown = JSON.parse(sessionStorage.getItem(nameOf(chat)) ?? '[]');
-    return Array.isArray(kept) ? kept.flatMap(toKept) : [];
+    const cells: unknown = JSON.parse(keptAt(chat).get() ?? '[]');
+    return Array.isArray(cells) ? cells.flatMap(toKept) : [];
   } catch {
     return [];
   }
 };
 
-export const forgetCells = (chat: string | null): void => sessionStorage.removeItem(nameOf(chat));
+export const forgetCells = (chat: string | null): void => keptAt(chat).set(null);
 
 export const keepCells = (chat: string | null, cells: readonly KeptCell[]): void => {
   const isEmpty = cells.every(({ code, execution }) => code === '' && execution === null);
   try {
-    if (isEmpty) forgetCells(chat);
-    else sessionStorage.setItem(nameOf(chat), JSON.stringify(cells));
+    keptAt(chat).set(isEmpty ? null : JSON.stringify(cells));
   } catch {
     // The tab's storage is full: then the cells are lost with the page.
   }
