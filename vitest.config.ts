@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { chartPrograms, isInstalled } from './scripts/system-packages.ts';
+import { ClosesInTime } from './test/closing.ts';
 import { RunTimes } from './test/run-times.ts';
 import { LongestFirst } from './test/sequencer.ts';
 
@@ -43,13 +44,13 @@ export default defineConfig({
   test: {
     // Modules keep nothing that another file could notice, and loading the same ones for each file takes seconds of CPU time.
     isolate: false,
-    testTimeout: 120_000,
+    testTimeout: 240_000,
     hookTimeout: 600_000,
     teardownTimeout: 60_000,
     // Gateways and agents are started hundreds of times; a third of what a start costs is reading the same sources.
     execArgv: ['--import=./services/postgres/drizzle-modules.ts'],
     env: { NODE_COMPILE_CACHE: `${folder}/compiled` },
-    reporters: ['default', new RunTimes(), ...(report ? ['json'] : [])],
+    reporters: ['default', new RunTimes(), new ClosesInTime(), ...(report ? ['json'] : [])],
     ...(report && { outputFile: { json: report } }),
     sequence: { sequencer: LongestFirst },
     projects: [
@@ -61,7 +62,7 @@ export default defineConfig({
           include: [...cluster, ...waiting],
           exclude: unavailable,
           globalSetup,
-          maxWorkers,
+          maxWorkers: Math.min(maxWorkers, 3),
           sequence: { groupOrder: 1 },
         },
       },

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ContainerInspectInfo } from 'dockerode';
-import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { createDockerDriver } from '../../services/gateway/drivers/docker/driver.ts';
@@ -82,6 +82,7 @@ const startGateway = async (spec: Record<string, unknown>): Promise<ChildProcess
   const gateway = spawn(process.execPath, ['--input-type=module', '-e', script(spec)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  onTestFinished(() => void gateway.kill('SIGKILL'));
   expect(String(await once(gateway.stdout, 'data'))).toBe('created\n');
   return gateway;
 };

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import { createLocalDriver } from '../../services/gateway/drivers/local/driver.ts';
 import { nextLine } from '../../services/gateway/drivers/parent/line.ts';
@@ -80,6 +80,7 @@ setInterval(() => {}, 1000);
   const gateway = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  onTestFinished(() => void gateway.kill('SIGKILL'));
   expect(String(await once(gateway.stdout, 'data'))).toBe('created\n');
   return gateway;
 };
