@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { V1Pod } from '@kubernetes/client-node';
@@ -22,6 +22,8 @@ const folder = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ?? '';
 const program = `${process.env.CODEBOX_TEST_CLUSTER}/cluster`;
 /** The control plane takes up to a minute to notice a silent node, and boxes are restored after that. */
 const noticeMs = 180_000;
+/** Starting and stopping parts of the cluster. */
+const upMs = 240_000;
 const outOfService = 'node.kubernetes.io/out-of-service';
 
 describe('a cluster whose parts fail', { timeout: 480_000 }, () => {
@@ -39,14 +41,23 @@ describe('a cluster whose parts fail', { timeout: 480_000 }, () => {
     await settle();
   });
   afterAll(async () => {
-    await gateway?.dispose();
-    await namespace?.[Symbol.asyncDispose]();
-    // No other tests need it any more, and its programs take a tenth of a processor.
-    if (process.env.CODEBOX_TEST_CLUSTER_STOPS === '1') await execute(program, ['down', folder], { timeout: 120_000 });
+    try {
+      await gateway?.dispose();
+      await namespace?.[Symbol.asyncDispose]();
+    } finally {
+      // No other tests need it any more, and its programs take a tenth of a processor.
+      if (process.env.CODEBOX_TEST_CLUSTER_STOPS === '1') await execute(program, ['down', folder], { timeout: upMs });
+    }
   });
 
-  const pidOf = async (name: string) => Number(await readFile(`${folder}/run/${name}.pid`, 'utf8'));
-  const bringBack = () => execute(program, ['up', folder, '2'], { timeout: 120_000 });
+  const fileOf = (name: string) => `${folder}/run/${name}.pid`;
+  const pidOf = async (name: string) => Number(await readFile(fileOf(name), 'utf8'));
+  const kill = async (name: string) => {
+    process.kill(await pidOf(name), 'SIGKILL');
+    // Another process may get the same id, and the program would take that for this part.
+    await rm(fileOf(name));
+  };
+  const bringBack = () => execute(program, ['up', folder, '2'], { timeout: upMs });
   const kubectl = (...args: string[]) => execute('kubectl', [`--kubeconfig=${folder}/kubeconfig`, ...args]);
   const call = (box: Box, code: string) => gateway.post<Problem>(`/v1/boxes/${box.id}/executions`, { code });
   const read = async ({ id }: Box) => (await gateway.get<Box>(`/v1/boxes/${id}`)).body;
@@ -136,7 +147,7 @@ describe('a cluster whose parts fail', { timeout: 480_000 }, () => {
       await bringBack();
       await kubectl('taint', 'nodes', node, `${outOfService}-`);
     });
-    process.kill(await pidOf(node), 'SIGKILL');
+    await kill(node);
     const refused = await eventually(async () => {
       const response = await call(plain, 'x');
       expect(response.status).toBe(503);
@@ -175,18 +186,15 @@ describe('a cluster whose parts fail', { timeout: 480_000 }, () => {
     await gateway.run(box.id, 'x = 41');
     const running = await startRunning(gateway, box.id, ticking(250));
     // Its clients back off, so those that a machine of the control plane runs would take another minute to look for it again.
-    for (const part of ['kube-scheduler', 'kube-controller-manager', 'kube-apiserver'])
-      process.kill(await pidOf(part), 'SIGKILL');
+    for (const part of ['kube-scheduler', 'kube-controller-manager', 'kube-apiserver']) await kill(part);
     const refused = await gateway.post<Problem>('/v1/boxes', { limits: { memoryMb: 330 } });
     expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
     const printed = streamOf(await running.ended, 'stdout');
     expect(printed).toBe(Array.from({ length: 250 }, (_, line) => `${line}\n`).join(''));
     await sleep(10_000);
-    const back = bringBack();
-    const made = await create({ limits: { memoryMb: 330 } });
+    const [made] = await Promise.all([create({ limits: { memoryMb: 330 } }), bringBack()]);
     expect((await gateway.run(made.id, '1 + 1')).text).toBe('2');
     expect((await gateway.run(box.id, 'x + 1')).text).toBe('42');
     for (const { id } of [box, made]) await gateway.client.boxes.delete(id);
-    await back;
   });
 });
