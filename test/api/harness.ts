@@ -283,7 +283,7 @@ export const streamOf = (
 const [shortestPauseMs, longestPauseMs] = [50, 250];
 
 /** Polls until `check` resolves with a truthy value, for at most `deadlineMs`. */
-export const eventually = async <T>(check: () => Promise<T | undefined | false>, deadlineMs = 60_000): Promise<T> => {
+export const eventually = async <T>(check: () => Promise<T | undefined | false>, deadlineMs = 120_000): Promise<T> => {
   const begunMs = performance.now();
   for (;;) {
     const found = await check();

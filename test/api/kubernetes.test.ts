@@ -68,7 +68,7 @@ describe.concurrent.each(runtimeClasses)('boxes in a cluster (%s)', { timeout: 4
     const command = `timeout 5 bash -c 'exec 3<>/dev/tcp/${spec?.clusterIP}/443' && echo open || echo closed`;
     return (await gateway.client.commands.run(id, { command })).stdout;
   };
-  const untilLost = (id: string, deadlineMs = 60_000): Promise<Box> =>
+  const untilLost = (id: string, deadlineMs?: number): Promise<Box> =>
     eventually(async () => {
       const box = await gateway.client.boxes.read(id);
       return box.state === 'lost' && box;
@@ -143,7 +143,7 @@ describe.concurrent.each(runtimeClasses)('boxes in a cluster (%s)', { timeout: 4
   });
 
   test('a box that exceeds its disk reports the eviction as the cause of its loss', async () => {
-    expect((await untilLost(full.id, 120_000)).cause?.code).toBe('evicted');
+    expect((await untilLost(full.id, 240_000)).cause?.code).toBe('evicted');
   });
 
   test('a box that no node has room for reports the lack of capacity as the cause of its failure', async () => {

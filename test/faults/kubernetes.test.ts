@@ -25,7 +25,7 @@ low: { limits: { memoryMb: 320 }, placement: { priorityClass: ${low}, resources:
 high: { limits: { memoryMb: 320 }, placement: { priorityClass: ${high}, resources: { ${resource}: 1 } } }
 `;
 
-describe('three gateways in a cluster', { timeout: 240_000 }, () => {
+describe('three gateways in a cluster', { timeout: 480_000 }, () => {
   let namespace: BoxNamespace;
   let scarce: ScarceResource;
   let proxy: ApiProxy;
