@@ -6,7 +6,7 @@ const mebibyte = 1024 * 1024;
 /** How long a run past its limit may take to end: an interrupt, a kernel restart, and slack for a busy machine. */
 const ladderMs = 8000;
 /** Time limit of a run that fills its box with processes. */
-const limitSeconds = 10;
+const limitSeconds = 20;
 /** Python that allocates up to 8 GiB in steps: a single impossible allocation would fail without an OOM kill. */
 const eat = "[b'x' * (64 << 20) for _ in range(128)]";
 /** Shell that waits until a process has exec'ed the given command line. */

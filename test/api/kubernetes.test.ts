@@ -42,8 +42,6 @@ describe.concurrent.each(runtimeClasses)('boxes in a cluster (%s)', { timeout: 4
       CODEBOX_TEMPLATES: file,
       // No sweep runs soon enough to find a loss.
       CODEBOX_SWEEP_SECONDS: '60',
-      // A busy kubelet takes a while to report the pods that it has ended.
-      CODEBOX_SILENCE_SECONDS: '60',
       CODEBOX_KUBERNETES_SCHEDULING_SECONDS: '0',
     });
     // Kubelets look at the sizes of disks once a minute.

@@ -99,7 +99,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
     sharedParent: true,
     parentsFolder: join(dataDir, 'parents'),
     onFork: (failure) => forks.push(failure),
-    forkDeadlines: { forkMs: 4000, closeMs: 1000 },
+    forkDeadlines: { forkMs: 10_000, closeMs: 1000 },
   });
   const { create, end, endAll, inKernel, factsOf, seenOfServer, serverOf } = createForkedBoxes(driver, image);
 

@@ -91,7 +91,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
     deployment: `parent-${process.pid}`,
     parentsFolder: join(dataDir, 'parents'),
     onFork: (failure) => forks.push(failure),
-    forkDeadlines: { forkMs: 4000, closeMs: 1000 },
+    forkDeadlines: { forkMs: 10_000, closeMs: 1000 },
   });
   const { create, end, endAll, inKernel, factsOf, seenOfServer, serverOf } = createForkedBoxes(driver, '');
 

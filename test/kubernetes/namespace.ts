@@ -71,6 +71,8 @@ export const createBoxNamespace = async (purpose: string, more: string[] = ['nod
     CODEBOX_KUBERNETES_NAMESPACE: name,
     CODEBOX_KUBERNETES_PULL_POLICY: process.env.CODEBOX_TEST_PULL_POLICY ?? 'IfNotPresent',
     CODEBOX_KUBERNETES_CPU_SHARE: '0.05',
+    // Pods with such a share wait long for busy processors, and a busy kubelet reports late that it has ended one.
+    CODEBOX_SILENCE_SECONDS: '60',
     CODEBOX_BOX_IMAGE: clusterImage,
   };
   return {
