@@ -5,6 +5,8 @@ const link = /(\]\(\s*<?)?sandbox:(?:\/\/)?\/?mnt\/data\//g;
 const start = 'sandbox:';
 /** A longer link is passed on unchanged: no file has such a path. */
 const maxLink = 4096 + 32;
+/** A text with more links is none that somebody reads: the others are passed on unchanged. */
+const maxLinks = 5000;
 
 /** Where the path ends that begins at `from`: in a Markdown link at its bracket, otherwise at the end of the word. */
 const endOfPath = (text: string, from: number, isInLink: boolean): number => {
@@ -43,7 +45,9 @@ export const withAddresses = (text: string, addressOf: (path: string) => string 
   if (!text.includes(start)) return text;
   let rendered = '';
   let at = 0;
+  let links = 0;
   for (const found of text.matchAll(link)) {
+    if (++links > maxLinks) break;
     if (found.index < at) continue;
     const from = found.index + found[0].length;
     const end = endOfPath(text, from, found[1] !== undefined);
