@@ -94,3 +94,15 @@ test('gpt-code-ui: silent code is reported, other code ends a waiting answer, an
   expect(failed.body).toMatchObject({ code: null, text: expect.stringContaining('Error from API: ') });
   expect((await dan.call('/models')).status).toBe(200);
 });
+
+test('gpt-code-ui: of two prompts at once the last one is answered, and the other one is stopped', async () => {
+  const fay = page('fay');
+  models.script(runs('print("either")'), runs('print("or")'));
+  const [first, second] = await Promise.all([
+    fay.post('/generate', { prompt: 'One' }),
+    fay.post('/generate', { prompt: 'Two' }),
+  ]);
+  expect([first.status, second.status]).toEqual([200, 200]);
+  expect((await fay.post('/api/api', { command: 'print("used", 40 + 2)' })).status).toBe(200);
+  expect(JSON.stringify(await fay.results(/used 42/))).not.toMatch(/either|or\b/);
+});

@@ -54,7 +54,7 @@ export interface Turn {
   model: string | null;
   /** Whether the caller can continue with the chat. */
   isKept: boolean;
-  /** Each event once, up to `done`; must be read to the end. */
+  /** Each event once, up to `done`. Whoever stops to read them earlier stops the answer. */
   events: AsyncGenerator<AnswerEvent, void, undefined>;
   outcome: TurnOutcome;
 }
@@ -121,6 +121,7 @@ export const createTurns = ({ chats, files, uploads, answers, listModels, linkSe
     { stop, end }: { stop: () => void; end: () => Promise<void> },
   ): AsyncGenerator<AnswerEvent, void, undefined> {
     const once = createDeduplicator();
+    let isOver = false;
     signal.addEventListener('abort', stop, { once: true });
     try {
       if (signal.aborted) stop();
@@ -133,8 +134,11 @@ export const createTurns = ({ chats, files, uploads, answers, listModels, linkSe
           Object.assign(outcome, { status: event.status, tokens: event.tokens, files: event.files });
         yield event;
       }
+      isOver = true;
     } finally {
       signal.removeEventListener('abort', stop);
+      // The reader failed or left early, and nobody else follows the answer.
+      if (!isOver && !signal.aborted) stop();
       await end();
     }
   }

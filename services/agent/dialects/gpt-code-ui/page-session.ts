@@ -41,10 +41,26 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
   let pending: { chat: string; call: string; code: string } | undefined;
   let leave = new AbortController();
   let answering: Promise<void> = Promise.resolve();
+  let beginning: Promise<unknown> = Promise.resolve();
 
-  const addImage = async (url: string, mime: string): Promise<void> => {
+  /** Stops the running answer or code, and begins something else in its place; of several calls at once, one after the other. */
+  const replace = <Begun>(begin: (signal: AbortSignal) => Promise<Begun>): Promise<Begun> => {
+    leave.abort();
+    const begun = beginning.then(async () => {
+      // That of an earlier call, which has begun meanwhile.
+      leave.abort();
+      await answering;
+      pending = undefined;
+      leave = new AbortController();
+      return await begin(leave.signal);
+    });
+    beginning = begun.catch(() => {});
+    return begun;
+  };
+
+  const addImage = async (url: string, mime: string, signal: AbortSignal): Promise<void> => {
     if (mime !== 'image/png' && mime !== 'image/jpeg') return results.add('message', `![picture](${url})`);
-    const { body } = await files.openLink(tokenOf(url), undefined, leave.signal);
+    const { body } = await files.openLink(tokenOf(url), undefined, signal);
     const bytes = await readWhole(body, maxImageBytes);
     if (bytes) results.add(mime, bytes.toString('base64'));
   };
@@ -61,7 +77,12 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
   };
 
   /** Passes the first output to `show`, and everything after it to the results that are polled. */
-  const follow = async (owner: Owner, events: AsyncIterable<AnswerEvent>, show: (what: Generated) => void) => {
+  const follow = async (
+    owner: Owner,
+    events: AsyncIterable<AnswerEvent>,
+    signal: AbortSignal,
+    show: (what: Generated) => void,
+  ) => {
     const toText = createAnswerText('');
     let unshown = '';
     let isShown = false;
@@ -88,7 +109,12 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
       }
       if (event.type === 'code' && event.state === 'running') before = results.count();
       if (event.type === 'output') addOutput(event.event);
-      if (event.type === 'image') await addImage(event.image.url, event.image.mime);
+      if (event.type === 'image')
+        await addImage(event.image.url, event.image.mime, signal).catch((error: unknown) => {
+          // The answer goes on without it.
+          onError(error);
+          results.add('message', 'A picture could not be read.');
+        });
       if (event.type === 'file') addFile(event.file.path);
       // The page waits for something to show.
       if (event.type === 'ran' && results.count() === before) results.add('message', 'Done. There is no output.');
@@ -100,16 +126,11 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
     if (failure !== undefined) results.add('message', `Error from API: ${failure}`);
   };
 
-  /** Stops the running answer or code. */
-  const settle = async (): Promise<void> => {
-    leave.abort();
-    await answering;
-    pending = undefined;
-  };
-
   return {
     drain: () => results.drain(),
-    settle,
+
+    /** Stops the running answer or code. */
+    settle: (): Promise<void> => replace(async () => {}),
 
     /** Adds text to the next prompt. */
     inject(text: string): void {
@@ -119,30 +140,32 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
     chat: (owner: Owner) => turns.chatOf(owner, session),
 
     async generate(owner: Owner, prompt: string, model: string | undefined, modelKey: string | undefined) {
-      await settle();
-      leave = new AbortController();
-      const turn = await turns.begin(owner, {
-        input: {
-          notes: context === '' ? [] : [`The reader's page reports: ${context}`],
-          earlier: [],
-          question: prompt,
-          files: [],
-          earlierFiles: [],
-        },
-        session,
-        keep: 'always',
-        approval: 'always',
-        model,
-        modelKey,
-        signal: leave.signal,
-      });
-      context = '';
-      return await new Promise<Generated>((show, fail) => {
-        answering = follow(owner, turn.events, show).catch((error: unknown) => {
-          onError(error);
-          fail(error);
+      const { shown } = await replace(async (signal) => {
+        const turn = await turns.begin(owner, {
+          input: {
+            notes: context === '' ? [] : [`The reader's page reports: ${context}`],
+            earlier: [],
+            question: prompt,
+            files: [],
+            earlierFiles: [],
+          },
+          session,
+          keep: 'always',
+          approval: 'always',
+          model,
+          modelKey,
+          signal,
         });
+        context = '';
+        const shown = new Promise<Generated>((show, fail) => {
+          answering = follow(owner, turn.events, signal, show).catch((error: unknown) => {
+            onError(error);
+            fail(error);
+          });
+        });
+        return { shown };
       });
+      return await shown;
     },
 
     /** Runs code: that of the pending answer, which then continues, or any other, which ends the answer. */
@@ -152,24 +175,25 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
         pending = undefined;
         return await turns.approve(owner, chat, { call, approved: true });
       }
-      await settle();
-      leave = new AbortController();
-      const { events } = await cells.stream(owner, await turns.chatOf(owner, session), { code }, leave.signal);
-      const before = results.count();
-      const print = async () => {
-        for await (const event of events) {
-          addOutput(event);
-          if (event.type === 'done') for (const path of event.files?.created ?? []) addFile(path);
-        }
-        if (results.count() === before) results.add('message', 'Done. There is no output.');
-      };
-      answering = print().catch(onError);
+      await replace(async (signal) => {
+        const { events } = await cells.stream(owner, await turns.chatOf(owner, session), { code }, signal);
+        const before = results.count();
+        const print = async () => {
+          for await (const event of events) {
+            addOutput(event);
+            if (event.type === 'done') for (const path of event.files?.created ?? []) addFile(path);
+          }
+          if (results.count() === before) results.add('message', 'Done. There is no output.');
+        };
+        answering = print().catch(onError);
+      });
     },
 
     async restart(owner: Owner): Promise<void> {
-      await settle();
-      await cells.restart(owner, await turns.chatOf(owner, session));
-      results.add('message', 'Kernel is ready.');
+      await replace(async () => {
+        await cells.restart(owner, await turns.chatOf(owner, session));
+        results.add('message', 'Kernel is ready.');
+      });
     },
   };
 };
