@@ -149,4 +149,28 @@ describe('the other end of a WebSocket', () => {
     expect([code, reason.toString()]).toEqual([1008, 'Too many messages brought nothing.']);
     expect(handled).toBe(1001);
   });
+
+  test('is closed once what it has sent before has been handled', async () => {
+    const { peer, client } = await connect({});
+    const handled: string[] = [];
+    const seen: boolean[] = [];
+    const go = Promise.withResolvers<void>();
+    peer.receive(async (data) => {
+      await go.promise;
+      handled.push(data.toString());
+      seen.push(peer.closed.aborted);
+    });
+    // All in one chunk of the connection.
+    const { _socket: socket } = client as unknown as { _socket: Socket };
+    socket.cork();
+    for (const text of ['one', 'two', 'three']) client.send(text);
+    client.close();
+    socket.uncork();
+    while (peer.isOpen()) await sleep(10);
+    await sleep(50);
+    go.resolve();
+    while (!peer.closed.aborted) await sleep(10);
+    expect(handled).toEqual(['one', 'two', 'three']);
+    expect(seen).toEqual([false, false, false]);
+  });
 });

@@ -1,9 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { createTurns } from '../waiting/turns.ts';
 
 /** The other end of a WebSocket, with limits on time and memory in both directions. */
 export interface Peer {
-  /** Aborted when the connection is over, however it ended. */
+  /** Aborted when the connection is over, however it ended, and what was received before has been handled. */
   closed: AbortSignal;
   /** Whether messages can still be sent. False from the moment when either side begins to close the connection. */
   isOpen(): boolean;
@@ -30,7 +31,7 @@ export interface Peer {
 export interface PeerOptions {
   /** How often a silent peer is pinged. A peer that does not reply until the next ping is disconnected. */
   pingMs?: number;
-  /** How long a peer may take to read pending data, in addition to one second per 64 KiB of it. */
+  /** How long a peer may take to read pending data, in addition to one second per 64 KiB of it; how long received data may be handled. */
   stallMs?: number;
 }
 
@@ -63,6 +64,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
   let stall: NodeJS.Timeout | undefined;
   let isAlive = true;
   let isClosing = false;
+  let handling: Promise<void> | undefined;
   let tolerated = 0;
   let toleratedUntil = 0;
 
@@ -103,10 +105,14 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
   });
   // For frames that violate the protocol or are too long, ws closes with the right code.
   ws.on('error', () => {});
-  ws.once('close', () => {
+  ws.once('close', async () => {
     clearInterval(ping);
-    over.abort();
     makeRoom();
+    const late = new AbortController();
+    const patience = sleep(stallMs, undefined, { signal: late.signal }).catch(() => {});
+    if (!isClosing) await Promise.race([handling, patience]);
+    late.abort();
+    over.abort();
   });
 
   return {
@@ -150,7 +156,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
           return;
         }
         const busy = turns.next()?.then(() => handle(data, isBinary)) ?? handle(data, isBinary);
-        if (busy) void workOff(busy);
+        if (busy) handling = workOff(busy);
       });
       ws.resume();
     },
