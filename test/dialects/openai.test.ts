@@ -53,6 +53,14 @@ describe.each(drivers)('the OpenAI dialect on the %s driver', (driver) => {
       bytes: 8,
       source: 'user',
     });
+    const long = `${'画'.repeat(20)} at 10.22.33 - annotated.png`;
+    const named = await client.containers.files.create(made.id, { file: await toFile(Buffer.from('long'), long) });
+    expect((await client.containers.files.retrieve(named.id, { container_id: made.id })).path).toBe(
+      `/mnt/data/${long}`,
+    );
+    const said = await client.containers.files.content.retrieve(named.id, { container_id: made.id });
+    expect(await said.text()).toBe('long');
+    await client.containers.files.delete(named.id, { container_id: made.id });
     const code = "import os; os.makedirs('sub'); open('sub/é.txt', 'w').write(open('/mnt/data/in.csv').read() * 2)";
     await gateway.run(boxOf(made.id), code);
     const page = await client.containers.files.list(made.id, { limit: 1, order: 'asc' });

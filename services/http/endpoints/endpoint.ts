@@ -160,7 +160,7 @@ export const createEndpoints = <E extends HttpEnv>({
       if (!isOwn(c) || spec.isFor?.(c) === false) return await next();
       c.set('route', spec.path);
       await admit?.(c);
-      const given = spec.params ? await readParams(c, restOf, readId) : {};
+      const given = spec.params ? await readParams(c, spec.params, restOf, readId) : {};
       return await handle(c, checkInput(spec.params ?? noInput, given, '/path') as z.output<P>);
     });
   };
@@ -271,15 +271,23 @@ const readQuery = <E extends HttpEnv>(c: Context<E>): Record<string, string> => 
   return Object.fromEntries(query);
 };
 
-const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
+const idPattern = /^[A-Za-z0-9_-]+$/;
+const maxIdLength = 64;
 /** Replaces every text that cannot be an id: nothing has this id, so looking it up results in the same 404 as a missing one. */
 const nobody = '-';
+
+/** Returns the length up to which text can be the id of this name: ids are short, unless the schema of a route says more. */
+const longestOf = (schema: z.ZodType, name: string): number => {
+  const field = schema instanceof z.ZodObject ? schema.shape[name] : undefined;
+  return (field instanceof z.ZodString && field.maxLength) || maxIdLength;
+};
 
 /**
  * The path parameters: text that cannot be an id becomes `nobody`; `{path}` is taken from the raw URL and decoded once.
  */
 const readParams = async <E extends HttpEnv>(
   c: Context<E>,
+  schema: z.ZodType,
   restOf: RegExp | undefined,
   readId: ReadId<E>,
 ): Promise<Record<string, string>> => {
@@ -287,7 +295,7 @@ const readParams = async <E extends HttpEnv>(
   const params: Record<string, string> = {};
   for (const [name, text] of given) {
     const id = (await readId(c, name, text)) ?? nobody;
-    params[name] = idPattern.test(id) ? id : nobody;
+    params[name] = idPattern.test(id) && id.length <= longestOf(schema, name) ? id : nobody;
   }
   if (restOf === undefined) return params;
   const raw = (c.env?.incoming?.url ?? c.req.path).split('?', 1)[0] ?? '';
