@@ -9,6 +9,7 @@ import {
   SessionAPI,
   TerminalManager,
 } from '@jupyterlab/services';
+import type { TestSocket } from '../api/websocket.ts';
 import { printVersions, pythonClients } from './clients.ts';
 
 export const versions = {
@@ -16,6 +17,8 @@ export const versions = {
   client: 'jupyter_kernel_client==1.0.2',
   server: 'jupyter_server==2.21.1',
 };
+/** Code that waits for the file `go`. */
+export const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.05)\n';
 const pythonPackages = [versions.client, versions.server, 'ipykernel==7.4.0', 'websockets==17.4'];
 
 export const installPython = async (): Promise<string> => {
@@ -148,3 +151,16 @@ export const executeRequest = (id: string, code: string) =>
   request('execute_request', id, { code, allow_stdin: false });
 export const isStream = ({ msg_type }: Record<string, unknown>) => msg_type === 'stream';
 export const isReply = ({ msg_type }: Record<string, unknown>) => msg_type === 'execute_reply';
+
+/** The id of the message that a message belongs to. */
+export const parentOf = ({ parent_header }: Record<string, unknown>) => (parent_header as { msg_id?: string }).msg_id;
+
+/** The texts and types of messages up to the reply; throws when one does not belong to the cell `one`. */
+export const briefOf = ({ messages }: Pick<TestSocket, 'messages'>): string[] =>
+  messages.flatMap((message) => {
+    if (!('json' in message)) return ['bytes'];
+    const { msg_type, content } = message.json as Record<string, Record<string, string>>;
+    if (parentOf(message.json) !== 'one') throw new Error(`a message belongs to ${parentOf(message.json)}`);
+    const isIdle = content?.execution_state === 'idle';
+    return isIdle ? [] : [String(isStream(message.json) ? content?.text : msg_type)];
+  });

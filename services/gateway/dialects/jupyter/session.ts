@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { CodeBoxError, type ExecutionEvent } from '#contract';
 import { asCodeBoxError } from '../../../http/problems/problem.ts';
@@ -56,10 +57,13 @@ const timeoutSeconds = 3600;
 const maxWaiting = 500;
 const maxWaitingCharacters = 16 * 1024 * 1024;
 const maxOrigins = 200;
+/** How often another gateway is given time to start its next cell of this client, and how much. */
+const othersTries = 10;
+const othersPauseMs = 200;
 
 /**
  * The cells of one client of a kernel. They run one after the other, whether the client is connected or not. A client that connects again
- * gets the messages that it has missed; those of a gateway that failed are read from the box, from the first one.
+ * gets the messages that it has missed; those of cells that another gateway has started are read from the box, from the first one.
  */
 export const createSession = ({ ref, kernel, session }: SessionPlace, parts: SessionParts) => {
   const { executions, contexts, stopping } = parts;
@@ -67,6 +71,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
   const origins = new Map<string, Header>();
   let sink: Sink | undefined;
   let last: Promise<unknown> = Promise.resolve();
+  let caughtUp: Promise<void> = Promise.resolve();
   let [waiting, waitingCharacters] = [0, 0];
   let asking: string | undefined;
 
@@ -186,24 +191,35 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
     });
   };
 
-  const catchUp = async (to: Sink, isNew: boolean): Promise<void> => {
-    if (isNew) for (const cell of await adopt()) await send(cell.translation.cleared(), to);
+  /** Sends what the client has missed. Resolves with whether another gateway has started some of it. */
+  const sendMissed = async (to: Sink): Promise<boolean> => {
+    const adopted = await adopt();
+    for (const cell of adopted) await send(cell.translation.cleared(), to);
     for (const cell of [...pending.values()]) {
-      if (to.peer.closed.aborted) return;
+      if (to.peer.closed.aborted) break;
       if (cell.unsent) await finish(cell, cell.unsent, to);
       else if (cell.execution === undefined) cell.isLive = true;
       else if (!cell.isLive) await resume(cell, cell.execution, to);
+    }
+    return adopted.length > 0;
+  };
+
+  /** The other gateway may still live, and start the cells that wait there one after the other. */
+  const catchUp = async (to: Sink): Promise<void> => {
+    for (let left = 1; left > 0 && !to.peer.closed.aborted; left--) {
+      if (await sendMissed(to)) left = othersTries;
+      if (left > 1) await sleep(othersPauseMs, undefined, { signal: to.peer.closed });
     }
   };
 
   return {
     isConnected,
 
-    /** Connects the client, in place of an earlier connection of it. `isNew` if this gateway does not know its cells. */
-    connect(to: Sink, isNew: boolean, log: Logger): void {
+    /** Connects the client, in place of an earlier connection of it. */
+    connect(to: Sink, log: Logger): void {
       sink?.peer.close(1000, 'The session has connected again.');
       sink = to;
-      catchUp(to, isNew).catch((err: unknown) => {
+      caughtUp = catchUp(to).catch((err: unknown) => {
         if (!to.peer.closed.aborted) log.warn({ err }, 'a Jupyter client could not get what it has missed');
       });
     },
@@ -225,6 +241,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       pending.set(header.msg_id, cell);
       last = last
         .then(() => ask.after)
+        .then(() => caughtUp)
         .then(() => run(cell, ask))
         .catch(() => {})
         .finally(() => {

@@ -34,16 +34,15 @@ export const createSessions = (parts: SessionParts) => {
     connect({ session: name, ...place }: SessionName, sink: Sink, log: Logger): Session {
       if (name === undefined) {
         const session = createSession({ ...place, session: randomUUID() }, parts);
-        session.connect(sink, false, log);
+        session.connect(sink, log);
         return session;
       }
       const key = [place.ref.tenant, place.ref.box, place.kernel, name].join('/');
-      const known = sessions.get(key);
-      const session = known ?? createSession({ ...place, session: name }, parts);
+      const session = sessions.get(key) ?? createSession({ ...place, session: name }, parts);
       sessions.set(key, session);
       clearTimeout(left.get(key));
       left.delete(key);
-      session.connect(sink, known === undefined, log);
+      session.connect(sink, log);
       sink.peer.closed.addEventListener('abort', () => leave(key), { once: true });
       return session;
     },
