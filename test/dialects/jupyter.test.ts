@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anyDriver, drivers, eventually, type RunningGateway, startGateway, startGateways } from '../api/harness.ts';
+import { anyDriver, collect, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { adminKey, makeTenant } from '../api/operator.ts';
-import { connect, type TestSocket } from '../api/websocket.ts';
+import { connect } from '../api/websocket.ts';
 import { readPage } from '../pages.ts';
 import { pasteDialectPage, runPython } from './clients.ts';
 import {
+  briefOf,
   executeRequest,
   installPython,
   isReply,
@@ -12,15 +13,16 @@ import {
   type Lab,
   openLab,
   openWebUi,
+  parentOf,
   request,
   resultOf,
   runCell,
   textOf,
+  untilGo,
   versions,
 } from './jupyter-clients.ts';
 
 const plot = 'import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()';
-const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.05)\n';
 let python = '';
 beforeAll(async () => {
   python = await installPython();
@@ -311,6 +313,27 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     ]);
     await kernel.shutdown();
   });
+
+  test('below `new` only its own kernels are found, and one that does not start leaves no box', async () => {
+    const { admin, tenant, client } = await makeTenant(gateway);
+    const { key } = await admin.keys.create({ tenant: tenant.id, name: 'runs', scopes: ['run'] });
+    const headers = { authorization: `token ${key}`, 'content-type': 'application/json' };
+    const call = (method: string, path: string, body?: unknown) =>
+      fetch(`${gateway.url}${path}`, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
+    const kernels = '/jupyter/new/api/kernels';
+    const box = await client.boxes.create({});
+    await client.contexts.create(box.id, {});
+    expect((await call('DELETE', `${kernels}/${box.id}`)).status).toBe(404);
+    expect((await client.boxes.read(box.id)).state).toBe('ready');
+    expect((await call('POST', kernels, { name: 'cobol' })).status).toBe(400);
+    const living = async () => (await collect(client.boxes.list())).map(({ id }) => id);
+    expect(await living()).toEqual([box.id]);
+    const { id } = (await (await call('POST', kernels, {})).json()) as { id: string };
+    expect(await living()).toContain(id);
+    expect((await call('DELETE', `${kernels}/${id}`)).status).toBe(204);
+    await client.boxes.delete(box.id);
+    await admin.tenants.delete(tenant.id);
+  });
 });
 
 interface Model {
@@ -319,47 +342,6 @@ interface Model {
 }
 
 const sessionOf = ({ header }: Record<string, unknown>) => (header as { session?: string }).session;
-const parentOf = ({ parent_header }: Record<string, unknown>) => (parent_header as { msg_id?: string }).msg_id;
-
-/** The texts and types of messages up to the reply; all belong to the first cell. */
-const briefOf = ({ messages }: TestSocket): string[] =>
-  messages.flatMap((message) => {
-    if (!('json' in message)) return ['bytes'];
-    const { msg_type, content } = message.json as Record<string, Record<string, string>>;
-    expect(parentOf(message.json)).toBe('one');
-    const isIdle = content?.execution_state === 'idle';
-    return isIdle ? [] : [String(isStream(message.json) ? content?.text : msg_type)];
-  });
-
-describe.each(anyDriver)('two gateways with the Jupyter dialect on the %s driver', (driver) => {
-  let [doomed, other]: RunningGateway[] = [];
-  beforeAll(async () => {
-    const env = { CODEBOX_DIALECTS: 'jupyter', CODEBOX_SWEEP_SECONDS: '1' };
-    [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
-  });
-  afterAll(() => other?.dispose());
-
-  test('a cell goes on at another gateway when its own is killed', async () => {
-    if (!doomed || !other) throw new Error('no gateways');
-    const { body: kernel } = await doomed.post<{ id: string }>('/jupyter/bob/api/kernels', {});
-    const path = `/jupyter/bob/api/kernels/${kernel.id}/channels?session_id=mine&token=${doomed.key}`;
-    const first = await connect(doomed, path);
-    first.sendJson(executeRequest('one', `print("a\\n", end="", flush=True)\n${untilGo}print("b")`));
-    await first.json(isStream);
-    await doomed.kill('SIGKILL');
-    const second = await connect(other, path);
-    await second.json(isStream);
-    const go = { method: 'PUT', body: '{"type": "file", "format": "text", "content": ""}' };
-    await other.call('/jupyter/bob/api/contents/go', go);
-    await second.json(isReply);
-    expect(briefOf(second)).toEqual(['clear_output', 'status', 'execute_input', 'a\n', 'b\n', 'execute_reply']);
-    second.sendJson(executeRequest('two', '6 * 7'));
-    const result = await second.json(({ msg_type }) => msg_type === 'execute_result');
-    expect(result).toMatchObject({ parent_header: { msg_id: 'two' }, content: { data: { 'text/plain': '42' } } });
-    second.ws.close();
-  });
-});
-
 test('the page of the dialect lists the tested versions', async () => {
   const page = await readPage('docs/dialects/jupyter.md');
   for (const version of Object.values(versions)) expect(page).toContain(version);

@@ -10,6 +10,8 @@ import { type Env, noteBox } from '../../http/env.ts';
 const fresh = 'new';
 /** Ends the box of a kernel whose client has left without deleting it. */
 const freshIdleSeconds = 600;
+/** The metadata of the box of such a kernel, whose end is that of the box. */
+const freshMark = { 'jupyter.kernel': fresh };
 const boxId = /^box-[a-z2-7]{26}$/;
 const nameSchema = plainText().min(1).max(240);
 
@@ -23,11 +25,13 @@ export interface KernelPlace {
 
 const noSuchKernel = (id: string) => new CodeBoxError('not_found', `Kernel does not exist: ${id}`);
 
+type PlacesOptions = Pick<RouteParts, 'creation' | 'contexts' | 'directory' | 'endings'>;
+
 /**
  * The boxes that `/jupyter/{name}` stands for: the box with that id, a fresh one for each kernel if the name is `new`, otherwise the reusable
  * box of the user `jupyter/<name>`, which the first request creates.
  */
-export const createPlaces = ({ creation, contexts }: Pick<RouteParts, 'creation' | 'contexts'>) => {
+export const createPlaces = ({ creation, contexts, directory, endings }: PlacesOptions) => {
   const noted = (c: Context<Env>, ref: BoxRef): BoxRef => {
     noteBox(c, ref.box);
     return ref;
@@ -59,7 +63,9 @@ export const createPlaces = ({ creation, contexts }: Pick<RouteParts, 'creation'
       }
       if (!boxId.test(id)) throw noSuchKernel(id);
       const ref = noted(c, { tenant, box: id });
-      const kernel = (await contexts.list(ref)).find((context) => !context.default);
+      const { metadata } = await directory.find(ref);
+      const isMarked = Object.entries(freshMark).every(([key, value]) => metadata[key] === value);
+      const kernel = isMarked ? (await contexts.list(ref)).find((context) => !context.default) : undefined;
       if (!kernel) throw noSuchKernel(id);
       return { ref, kernel, id };
     },
@@ -69,8 +75,15 @@ export const createPlaces = ({ creation, contexts }: Pick<RouteParts, 'creation'
       const cwd = posix.normalize(`/${folder}`).replace(/^\/+|\/+$/g, '');
       const ask = language === undefined ? {} : { language };
       if (isFresh(c)) {
-        const ref = noted(c, refOf((await creation.create(tenant, { idleSeconds: freshIdleSeconds })).box));
-        return { ref, kernel: await contexts.create(ref, ask), id: ref.box };
+        const request = { idleSeconds: freshIdleSeconds, metadata: freshMark };
+        const ref = noted(c, refOf((await creation.create(tenant, request)).box));
+        try {
+          return { ref, kernel: await contexts.create(ref, ask), id: ref.box };
+        } catch (error) {
+          // Nobody learns the id of the box.
+          await endings.delete(ref);
+          throw error;
+        }
       }
       const ref = await boxOf(c, tenant);
       const inFolder = cwd === '' ? undefined : contexts.create(ref, { ...ask, cwd });
