@@ -63,6 +63,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     librechatSigner,
     seal: platform.seal,
     findMakers: store.keys.callersOfBoxes,
+    hasEnded: store.boxes.hasEnded,
   };
   const dialects = overrides.dialects ?? (await dialectsOf(config.dialects, dialectOptions));
   const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects });

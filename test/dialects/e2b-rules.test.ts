@@ -157,6 +157,22 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
     expect(await page.text()).toContain('<title>Closed Port Error</title>');
   });
 
+  test('a page that asks for a public sandbox that has ended does not lock out its address', async () => {
+    const open = async () => {
+      const body = { templateID: 'base', network: { allowPublicTraffic: true } };
+      return (await control('POST', '/sandboxes', body)).body.sandboxID as string;
+    };
+    const [ended, living] = [await open(), await open()];
+    const statusOf = async (sandbox: string) => (await inside('/', { 'e2b-sandbox-id': sandbox }, 3000)).status;
+    await control('DELETE', `/sandboxes/${ended}`);
+    const statuses = new Set<number>();
+    for (let n = 0; n < 100; n++) statuses.add(await statusOf(ended));
+    expect([...statuses]).toEqual([502]);
+    expect(await statusOf(living)).toBe(502);
+    expect((await inside('/', { 'e2b-sandbox-id': 'a'.repeat(26) }, 3000)).status).toBe(403);
+    await control('DELETE', `/sandboxes/${living}`);
+  });
+
   test('a sandbox has the template that was asked for, and is listed by it', async () => {
     const ask = { templateID: 'code-interpreter-v1', metadata: { of: 'templates' } };
     const made = await control('POST', '/v2/sandboxes', ask);

@@ -13,12 +13,12 @@ import { addProcessRoutes } from './envd/process.ts';
 import { addWatchRoute } from './envd/watch.ts';
 import { addWatcherRoutes } from './envd/watchers.ts';
 import { addInterpreterRoutes } from './interpreter/interpreter.ts';
-import { createOpenPorts } from './open-ports.ts';
+import { createOpenPorts, type OpenPortsOptions } from './open-ports.ts';
 import { createRunning } from './running.ts';
-import { createSignatures, type SignaturesOptions } from './signatures.ts';
+import { createSignatures } from './signatures.ts';
 import { createTokens } from './tokens.ts';
 
-export interface E2bOptions extends Pick<SignaturesOptions, 'findMakers'> {
+export interface E2bOptions extends OpenPortsOptions {
   seal: Seal;
   /** The domain below which the ports of sandboxes have hosts. */
   portsDomain: string;
@@ -27,10 +27,10 @@ export interface E2bOptions extends Pick<SignaturesOptions, 'findMakers'> {
 const health = { method: 'get', path: '/health', summary: 'Whether it runs', tag: 'Sandboxes', responses: {} } as const;
 
 /** E2B's API: the control plane, and the servers inside sandboxes, which come first because they claim requests by their headers. */
-export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions): Dialect[] => {
+export const createE2b = ({ seal, findMakers, hasEnded, portsDomain: domain }: E2bOptions): Dialect[] => {
   const tokens = createTokens(seal);
   const signatures = createSignatures({ tokens, findMakers });
-  const openPorts = createOpenPorts({ findMakers });
+  const openPorts = createOpenPorts({ findMakers, hasEnded });
   const { envd, interpreter, ports } = createDataSurfaces({ tokens, signatures, openPorts, domain });
   return [
     {
