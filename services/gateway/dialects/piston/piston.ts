@@ -6,6 +6,7 @@ import { setRetryAfter } from '../../../http/problems/problem.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import type { Dialect } from '../../http/app.ts';
 import type { Env } from '../../http/env.ts';
+import { clientHasLeft } from '../../http/routes/runs/run.ts';
 import type { Surface } from '../../http/surface.ts';
 import { executionSchema, toCreateRun, toResult } from './execution.ts';
 import { createRuntimes } from './runtimes.ts';
@@ -70,8 +71,11 @@ export const piston: readonly Dialect[] = [
             bounds: largeJson,
           },
           async ({ c, tenant, body }) => {
+            const leave = new AbortController();
+            c.env?.outgoing?.once('close', () => leave.abort(clientHasLeft()));
             const { language, version } = await runtimes.find(tenant, body.language, body.version);
-            const result = toResult(await run(tenant, toCreateRun(body, runtimes.programOf(language))));
+            const program = toCreateRun(body, runtimes.programOf(language));
+            const result = toResult(await run(tenant, program, { leave: leave.signal }));
             return c.json({ run: result, language, version });
           },
         );

@@ -26,7 +26,10 @@ export const createRuntimes = ({ catalog, run }: Pick<RouteParts, 'catalog' | 'r
   const read = async (tenant: string): Promise<Runtime[]> => {
     const { programs } = catalog.choose();
     const args = Object.entries(programs).flatMap(([language, { argv }]) => [language, argv[0] ?? '']);
-    const { stdout } = await run(tenant, { language: 'bash', code: probe, args, timeoutSeconds: probeSeconds });
+    const { status, stdout } = await run(tenant, { language: 'bash', code: probe, args, timeoutSeconds: probeSeconds });
+    // A part of the list would be taken for the whole of it by everyone.
+    if (status !== 'ok')
+      throw new CodeBoxError('unavailable', 'The runtimes could not be listed.', { retryAfterSeconds: 1 });
     return stdout.split('\n').flatMap((line) => {
       const [, language, major, minor, patch = '0'] = probedLine.exec(line) ?? [];
       if (language === undefined) return [];

@@ -40,7 +40,7 @@ export const addRunRoute = ({ add }: Endpoints, { run, streamRun, leaving }: Run
       const progress = c.get('progress');
       const call = { onStart: () => progress?.hasStarted(), leave: leave.signal };
       // With an Idempotency-Key the client can ask for the result again, so the run goes on without it.
-      if (!progress) c.env?.outgoing?.once('close', () => leave.abort(left()));
+      if (!progress) c.env?.outgoing?.once('close', () => leave.abort(clientHasLeft()));
       const format = streamFormat(c);
       if (!format) return c.json(await run(tenant, body, call));
       const events = await streamRun(tenant, body, call);
@@ -56,4 +56,5 @@ export const addRunRoute = ({ add }: Endpoints, { run, streamRun, leaving }: Run
   );
 };
 
-const left = () => new CodeBoxError('conflict', 'The client has left, which ends the run and its box.');
+/** The reason why a run without a lasting box ends early. */
+export const clientHasLeft = () => new CodeBoxError('conflict', 'The client has left, which ends the run and its box.');
