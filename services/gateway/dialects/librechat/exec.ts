@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import { z } from 'zod';
 import { CodeBoxError, type CommandEvent, plainText } from '#contract';
 import { largeJson } from '../../../json/json-bounds.ts';
@@ -41,21 +42,18 @@ export const addExecRoute = ({ add }: Endpoints, { commands }: Pick<RouteParts, 
         throw new CodeBoxError('invalid_request', 'The box does not have this language.', {
           errors: [{ pointer: '/lang', detail: `must be one of ${Object.keys(commandLines).join(', ')}` }],
         });
-      const session = await places.open(c, tenant, body);
       const leave = new AbortController();
+      c.env?.outgoing?.once('close', () => leave.abort());
+      const session = await places.open(c, tenant, body);
       const ask = { argv: commandLine(body.code, body.args), timeoutSeconds: body.timeout };
       const { id: command, events } = await commands.start(session.ref, ask, leave.signal);
-      // Nobody could read the output later.
-      const abandon = () => {
-        leave.abort();
-        commands.kill(session.ref, command).catch((err: unknown) => c.get('log').debug({ err }, 'a run had ended'));
-      };
-      c.env?.outgoing?.once('close', abandon);
       const all: CommandEvent[] = [];
-      try {
+      {
+        // Nobody could read the output later.
+        using _ = addAbortListener(leave.signal, () => {
+          commands.kill(session.ref, command).catch((err: unknown) => c.get('log').debug({ err }, 'a run had ended'));
+        });
         for await (const event of events ?? []) all.push(event);
-      } finally {
-        c.env?.outgoing?.off('close', abandon);
       }
       const done = all.at(-1);
       if (done?.type !== 'done') throw new CodeBoxError('unavailable', 'The run ended without its last event.');
