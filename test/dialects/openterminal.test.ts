@@ -300,6 +300,18 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
     });
   });
 
+  test('a text keeps its byte order mark when a part of it is replaced', async () => {
+    const { url, key } = server();
+    const headers = { authorization: `Bearer ${key}`, 'x-user-id': 'ada', 'content-type': 'application/json' };
+    const post = async (path: string, body: unknown) =>
+      (await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })).status;
+    expect(await post('/files/write', { path: 'excel.csv', content: '\ufeffÄpfel;1' })).toBe(200);
+    const replacements = [{ target: '1', replacement: '2', start_line: 1, end_line: 1 }];
+    expect(await post('/files/replace', { path: 'excel.csv', replacements })).toBe(200);
+    const served = await fetch(`${url}/files/view?path=excel.csv`, { headers });
+    expect(Buffer.from(await served.arrayBuffer()).toString('hex')).toBe(Buffer.from('\ufeffÄpfel;2').toString('hex'));
+  });
+
   test('the list of ports does not wake a box', async () => {
     const { url, key } = server();
     const headers = { authorization: `Bearer ${key}`, 'x-user-id': 'eve' };

@@ -48,7 +48,7 @@ const parse = (content: string): Notebook => {
   try {
     const excess = jsonExcess(Buffer.from(content), longJson);
     if (excess !== undefined) throw new Error(`it ${excess}`);
-    return notebookSchema.parse(JSON.parse(content));
+    return notebookSchema.parse(JSON.parse(content.replace(/^\ufeff/, '')));
   } catch (cause) {
     throw new CodeBoxError('invalid_request', 'Invalid notebook: it is not one of nbformat 4, or too large.', {
       cause,

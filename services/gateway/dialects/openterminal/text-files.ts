@@ -21,7 +21,9 @@ export const createTextFiles = (files: Files) => ({
       chunks.push(chunk);
     }
     try {
-      return { text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)), etag: opened.etag };
+      // The mark at the start of some texts is part of them, or it would be lost when they are written back.
+      const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+      return { text: decoder.decode(Buffer.concat(chunks)), etag: opened.etag };
     } catch (cause) {
       throw new CodeBoxError('unsupported_media_type', `Unsupported binary file type (${size} bytes)`, { cause });
     }
