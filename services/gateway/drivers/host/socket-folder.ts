@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmod, chown, lstat, mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { CodeBoxError } from '#contract';
 import { boxAccounts } from '../box-user.ts';
@@ -113,7 +113,13 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
         if (await isMountPoint(path)) throw error;
       }
     }
-    await rm(path, { recursive: true, force: true });
+    if (kind === 'tmpfs') return await rm(path, { recursive: true, force: true });
+    // The box may have put something there that only its own user can remove. The instance is gone nevertheless.
+    const left = `${parent}/.left-${id}`;
+    await rename(path, left).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+    await rm(left, { recursive: true, force: true }).catch(() => {});
   };
 
   return {
@@ -150,8 +156,12 @@ interface Mount {
 const mounts = async (): Promise<Mount[]> =>
   (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => {
     const fields = line.split(' ');
-    return { point: fields[4] ?? '', shared: fields.slice(6).some((field) => field.startsWith('shared:')) };
+    return { point: unescaped(fields[4] ?? ''), shared: fields.slice(6).some((field) => field.startsWith('shared:')) };
   });
+
+/** The kernel writes spaces and the like as octal numbers. */
+const unescaped = (point: string): string =>
+  point.replaceAll(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)));
 
 const isMountPoint = async (path: string): Promise<boolean> => (await mounts()).some(({ point }) => point === path);
 
