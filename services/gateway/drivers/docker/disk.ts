@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { listNames } from '../host/folder-list.ts';
@@ -36,7 +37,8 @@ export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: 
       await daemon.callIfThere(signal, (docker, abortSignal) =>
         docker.getVolume(volumeName(id)).remove({ force: true, abortSignal }),
       );
-      if (kind !== 'image') return;
+      // The gateway that created it may have had images.
+      if (!existsSync(imagePath(id))) return;
       await detachLoops(imagePath(id), signal);
       await rm(imagePath(id), { force: true });
     },
