@@ -15,6 +15,10 @@ FLOOD_EVENTS = 10 * STREAM_EVENTS
 # Rich output (results, displays, errors) of one run.
 RICH_BYTES = 16 * MIB
 RICH_EVENTS = 10_000
+# A display with a longer id cannot be updated.
+DISPLAY_ID_CHARACTERS = 1000
+# An event without data counts as this much output.
+EVENT_BYTES = 64
 # What a Jupyter client learns from the reply of a kernel only.
 REPLY_BYTES = 4 * MIB
 # JSON in one display event: MIME types, keys and values, and nesting levels. The gateway

@@ -184,3 +184,17 @@ def test_a_reader_that_does_not_read_costs_no_memory(box: Box) -> None:
     for stream, client in zip(streams, clients, strict=True):
         stream.__exit__(None, None, None)
         client.close()
+
+
+def test_endless_requests_to_clear_the_output_are_interrupted_and_bounded(box: Box) -> None:
+    events = box.run("from IPython.display import clear_output\nwhile True: clear_output()")
+    assert events[-1]["status"] == "output_limit"
+    assert len(of(events, "clear")) <= 10_000
+    assert of(events, "truncated")[0]["droppedEvents"] > 0
+
+
+def test_an_update_without_an_id_is_a_display(box: Box) -> None:
+    code = "from IPython.display import publish_display_data as p\np({'text/plain': 'new'}, update=True)"
+    events = box.run(code)
+    assert [event["mime"] for event in of(events, "display")] == [{"text/plain": "new"}]
+    assert not of(events, "display_update")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from codebox_server.bounds import DISPLAY_ID_CHARACTERS
+
 _DELIMITER = b"<IDS|MSG>"
 # NaN and Infinity are not JSON; a reader of our events could not parse them. There is one decoder, as creating it costs
 # more than decoding most messages.
@@ -89,7 +91,7 @@ def display_id(content: dict[str, Any]) -> str | None:
     """Return the id by which a display can be updated."""
     transient = content.get("transient")
     value = transient.get("display_id") if isinstance(transient, dict) else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and len(value) <= DISPLAY_ID_CHARACTERS else None
 
 
 def display_metadata(content: dict[str, Any]) -> dict[str, Any]:

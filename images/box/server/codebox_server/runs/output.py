@@ -12,6 +12,7 @@ from codebox_server.bounds import (
     COALESCE_BYTES,
     COALESCE_SECONDS,
     ERROR_FIELD_BYTES,
+    EVENT_BYTES,
     FLOOD_BYTES,
     FLOOD_EVENTS,
     JSON_LEVELS,
@@ -107,7 +108,7 @@ class Output:
         self._pending_bytes = 0
         self._window: asyncio.TimerHandle | None = None
         self._head_bytes = self._head_events = 0
-        self._rich_bytes = self._rich_events = 0
+        self._rich_bytes = self._rich_events = self._clears = 0
         self._total_bytes = self._total_events = 0
         self._dropped_bytes = self._dropped_events = 0
         self._tail: _Tail | None = None
@@ -203,10 +204,20 @@ class Output:
 
     def clear(self, wait: bool, origin: str | None = None) -> None:
         """Add a request to clear the output."""
+        self._count(EVENT_BYTES)
+        if self._clears >= RICH_EVENTS:
+            self._dropped_events += 1
+            return
+        self._clears += 1
         self._event("clear", {"wait": wait, **marked(origin)})
 
+    def ask(self, prompt: str, password: bool) -> None:
+        """Send a request for input, unless there were too many."""
+        if self._takes_rich(EVENT_BYTES + text_bytes(prompt)):
+            self.announce("input_request", {"prompt": prompt, "password": password})
+
     def announce(self, kind: str, fields: dict[str, Any]) -> None:
-        """Send an event that cannot wait: `started`, `input_request`."""
+        """Send an event that cannot wait, such as `started`."""
         self._flush()
         self._journal.append(kind, fields)
 

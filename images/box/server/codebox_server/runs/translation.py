@@ -31,7 +31,10 @@ def take_output(execution: Execution, message: Message, origin: str | None = Non
     elif kind in ("display_data", "execute_result"):
         output.rich("display", _display(content) | marked(origin), size, wire.dropped_bytes(content))
     elif kind == "update_display_data":
-        output.rich("display_update", _display(content) | marked(origin), size, wire.dropped_bytes(content))
+        shown = _display(content)
+        # Without an id, there is no display that it could update.
+        name = "display_update" if "displayId" in shown else "display"
+        output.rich(name, shown | marked(origin), size, wire.dropped_bytes(content))
     elif kind == "clear_output":
         output.clear(bool(content.get("wait")), origin)
     elif kind == "error" and origin is not None:
@@ -99,7 +102,7 @@ def take_question(execution: Execution, message: Message) -> None:
     content = message.content()
     execution.waiting_for_input = True
     prompt = wire.text(content, "prompt")[:_PROMPT_CHARACTERS]
-    execution.output.announce("input_request", {"prompt": prompt, "password": bool(content.get("password"))})
+    execution.output.ask(prompt, bool(content.get("password")))
 
 
 def take_reply(execution: Execution) -> None:
