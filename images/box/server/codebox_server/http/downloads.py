@@ -17,7 +17,8 @@ from codebox_server.files.entry import etag
 from codebox_server.http.conditions import check_unchanged, is_known, range_holds
 
 _RANGE = re.compile(r"(?i:bytes)\s*=\s*(\d{0,18})-(\d{0,18})")
-_SLICE_BYTES = 4 * 1024 * 1024
+# Each has to be sent within the time for which a reader may stall.
+_SLICE_BYTES = 256 * 1024
 
 
 async def send_file(handler: RequestHandler, fd: int, status: os.stat_result, path: str) -> None:
