@@ -73,8 +73,8 @@ class Installer:
         Raises conflict (no source, id known), too_many_requests.
         """
         request = self._request(command_id, manager, packages, timeout_ms, cpu_limit_ms)
-        await self._begin(manager)
         try:
+            await self._begin(manager)
             return await self._commands.start(request)
         except BaseException:
             self._running[manager] -= 1
@@ -83,8 +83,8 @@ class Installer:
     async def install(self, manager: str, package: str, stop: asyncio.Event) -> Installed:
         """Install for a run that lacks a package; `stop` ends it."""
         request = self._request(uuid.uuid4().hex, manager, [package], None, None)
-        await self._begin(manager)
         try:
+            await self._begin(manager)
             # Not one of the box's commands: its output goes into the journal of the run.
             command = Command(request, Journals(), self._probe)
             command.start(self._env(), await self._probe.scan())
@@ -123,7 +123,8 @@ class Installer:
         has refused a package or has replaced one of the image. `tail` is the end of its output.
         """
         after = await asyncio.to_thread(self.inventory.user, manager)
-        before, self._known[manager] = self._known[manager], after
+        # The first of several may not have read them yet, or have failed to.
+        before, self._known[manager] = self._known.get(manager, after), after
         self._running[manager] -= 1
         changed = changes(before, after)
         hint = conflict_hint(self.inventory, refused_package(tail))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from codebox_server.system.process import Death, cpu_ms, place_below, reap, sign
 from codebox_server.system.process_table import all_pids
 
 _READ_BYTES = 64 * 1024
+_log = logging.getLogger(__name__)
 _STATUS = {"cpu_limit": "timeout", "pids_limit": "killed"}
 # The code and the detail of the cause, by the reason for ending a command.
 _STOPS = {
@@ -253,14 +255,29 @@ class Command:
         assert death is not None
         if self._reports is not None:
             self._reports.close()
+        done: dict[str, Any] = {
+            "exitCode": death.exit_code,
+            "signal": death.signal,
+            "durationMs": round(duration, 3),
+        }
+        try:
+            done |= await self._account(death, files, counts, started)
+        except Exception:
+            # Its callers wait for its end.
+            _log.exception("the end of a command failed in the box server")
+            cause = {"code": "internal", "detail": "the box server failed; see its log"}
+            unknown = {"cpuMs": round(death.cpu_ms or 0), "processes": [], "files": difference(files, files)}
+            done |= {"status": "killed", "cause": cause, **unknown}
+        self.state = "done"
+        self.done = self.output.finish(done)
+
+    async def _account(self, death: Death, files: Scan, counts: Counts, started: Descendants) -> dict[str, Any]:
+        """Return how it ended, and what it used and left behind."""
         try:
             events = await self._probe.events(counts, started, self.stop == "cpu_limit", death.signal is not None)
-            done: dict[str, Any] = self._verdict(death, events)
+            done = self._verdict(death, events)
             of_started, left = started.account()
             done |= {
-                "exitCode": death.exit_code,
-                "signal": death.signal,
-                "durationMs": round(duration, 3),
                 "cpuMs": round((death.cpu_ms or 0) + of_started),
                 "processes": left,
                 "files": difference(files, await self._probe.scan()),
@@ -269,8 +286,7 @@ class Command:
             started.close()
         if self.request.conclude is not None:
             done |= await self.request.conclude(self._tail)
-        self.state = "done"
-        self.done = self.output.finish(done)
+        return done
 
     def _verdict(self, death: Death, events: Events) -> dict[str, Any]:
         if self.stop is not None:
