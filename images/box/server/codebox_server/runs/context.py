@@ -143,6 +143,7 @@ class Context:
         self._stop_installing()
         waiting, self._queue = self._queue, deque()
         if self._running is not None:
+            self._running.end = end
             self._running.settle()
         for execution in waiting:
             self._finish(execution, ended_outside(end), None)
@@ -257,7 +258,7 @@ class Context:
         spent, died = execution.stop == "cpu_limit", self._kernel.death is not None
         events = await self._probe.events(begun.counts, begun.descendants, spent, died)
         outcome = self._judge(execution, events, begun.had_room).losing(self._unreported_loss)
-        if events.crowded and self._kernel.death is None:
+        if events.crowded and self._kernel.death is None and execution.end is None:
             # It has not reaped the processes that it forked, and they count until it does or ends.
             self._kernel.kill()
             with contextlib.suppress(TimeoutError):
@@ -291,7 +292,7 @@ class Context:
         execution.show_missing(FAILED)
 
     def _may_continue(self, execution: Execution) -> bool:
-        return execution.stop is None and self._end is None and self._kernel.death is None
+        return execution.stop is None and self._end_of(execution) is None and self._kernel.death is None
 
     def _stop_installing(self) -> bool:
         """End the installer that a run waits for; return whether there is one."""
@@ -328,9 +329,14 @@ class Context:
                     return refusal
         return self._refusal(execution) or not_started("the kernel ends each time it starts")
 
+    def _end_of(self, execution: Execution) -> str | None:
+        """Return how the context was ended from outside. It may have been reopened before the execution notices."""
+        return execution.end or self._end
+
     def _refusal(self, execution: Execution) -> Outcome | None:
-        if self._end is not None:
-            return ended_outside(self._end)
+        end = self._end_of(execution)
+        if end is not None:
+            return ended_outside(end)
         if execution.stop is not None:
             return stopped(execution.stop, None, False, execution.details)
         return None
@@ -350,8 +356,9 @@ class Context:
 
     def _verdict(self, execution: Execution, oom: dict[str, int] | None) -> Outcome:
         death, stage = self._kernel.death, self._escalation.stage
-        if self._end is not None:
-            return ended_outside(self._end)
+        end = self._end_of(execution)
+        if end is not None:
+            return ended_outside(end)
         if death is not None and oom is not None and stage != "restart":
             return died(death, oom)
         if execution.stop is not None:

@@ -69,6 +69,8 @@ class Execution:
     # An input request that arrived before the start of the code was reported.
     question: Message | None = None
     stop: str | None = None
+    # How its context was ended from outside while it ran.
+    end: str | None = None
     # Further fields of the cause, from the code that ended the run.
     details: dict[str, Any] | None = None
     message_id: str = ""
