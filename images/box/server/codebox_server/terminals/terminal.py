@@ -69,9 +69,13 @@ class Terminal:
         self._ending: asyncio.Task[None] | None = None
 
     def start(self, env: dict[str, str]) -> None:
-        """Start the shell. Raises invalid_request when it cannot be started, too_many_requests in a full box."""
+        """Start the shell. Raises invalid_request when it cannot be started, too_many_requests in a full box, and on a
+        host without free pseudo terminals."""
         request = self.request
-        self._fd, slave = os.openpty()
+        try:
+            self._fd, slave = os.openpty()
+        except OSError as error:
+            raise BoxError("too_many_requests", "the host has no pseudo terminal left") from error
         os.set_blocking(self._fd, False)
         termios.tcsetwinsize(slave, (self.rows, self.cols))
         names = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
