@@ -9,12 +9,13 @@ const done = { seq: 2, type: 'done', status: 'ok', durationMs: 1, stateLost: fal
 
 /** Makes a recorder on a database that is down while `isAway` is true. */
 const setUp = () => {
-  const state = { isAway: true, dropped: 0, written: [] as string[], largest: 0 };
+  const state = { isAway: true, dropped: 0, written: [] as string[], largest: 0, onWrite: (_written: number) => {} };
   const finish = async (ends: readonly ExecutionEnd[]) => {
     if (state.isAway) throw new Error('wrapped', { cause: new CodeBoxError('unavailable', 'away') });
     state.largest = Math.max(state.largest, ends.length);
     const ids = ends.map(({ id }) => id);
     state.written.push(...ids);
+    if (state.written.length < 1000) state.onWrite(state.written.length);
     return ids;
   };
   const background = createBackground(() => {});
@@ -63,4 +64,16 @@ test('a flush also waits for a write in progress', async () => {
   expect(state.written).toEqual(['exe_0']);
   await first;
   await background.drain(1000);
+});
+
+test('a flush does not wait for ends that come after it', async () => {
+  const { state, recorder, background } = setUp();
+  state.isAway = false;
+  state.onWrite = (n) => recorder.record(row(n), done);
+  recorder.record(row(0), done);
+  await recorder.flush();
+  state.onWrite = () => {};
+  expect(state.written).toEqual(['exe_0']);
+  await background.drain(10_000);
+  expect(state.written).toEqual(['exe_0', 'exe_1']);
 });

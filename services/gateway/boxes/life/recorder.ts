@@ -64,9 +64,10 @@ export const createRecorder = ({ executions, touch, background, onFinish, onDrop
     });
   };
 
+  /** Writes what is due at first. Ends that come meanwhile wait for the next turn: under load there are always some. */
   const writeDue = async () => {
-    while (due.length > 0) {
-      const page = due.splice(0, pageSize);
+    for (let left = due.length; left > 0; left -= pageSize) {
+      const page = due.splice(0, Math.min(left, pageSize));
       try {
         await write(page);
       } catch (error) {
