@@ -147,7 +147,8 @@ export const createPool = (options: PoolOptions) => {
     } catch (error) {
       const pauseMs = breaker.fail();
       options.onBreaker({ template: template.id, isOpen: true, pauseMs, error });
-      await instances.abandon(id);
+      // Its admission may have been recorded although the response was lost: then it may be that of a box by now.
+      if (await options.pools.discard(id)) await instances.destroy(id);
     }
   };
 

@@ -140,12 +140,12 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .limit(limit);
     },
 
-    /** Marks a warm instance for destruction; returns false when it was claimed meanwhile. */
+    /** Marks an instance of a pool for destruction; returns false when it was claimed or given up meanwhile. */
     async discard(id: string): Promise<boolean> {
       const rows = await db
         .update(instances)
         .set({ state: 'destroying' })
-        .where(and(eq(instances.id, id), eq(instances.state, 'warm')))
+        .where(and(eq(instances.id, id), isOfPool))
         .returning({ id: instances.id });
       return rows.length > 0;
     },
