@@ -155,6 +155,8 @@ export const createVolumeStore = (db: Database, gateway: string | null) => {
         .select({ id: volumes.id })
         .from(volumes)
         .where(and(eq(volumes.site, site), or(eq(volumes.state, 'deleting'), isOrphan)))
+        // So that those that cannot be removed do not keep the others waiting.
+        .orderBy(sql`random()`)
         .limit(limit)
         .for('update', { skipLocked: true });
       const rows = await db
