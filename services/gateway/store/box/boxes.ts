@@ -65,6 +65,12 @@ const releaseInstances = async (tx: Pick<Database, 'update'>, box: BoxRow): Prom
   const [deleted] = await tx.update(boxes).set({ state: 'deleted' }).where(eq(boxes.id, box.id)).returning();
   return deleted ?? box;
 };
+/**
+ * Returns the value of `startup_cpu_ms` for a box whose instance used this CPU time for its start: the use of its earlier instances counts
+ * too. The column holds 24 days; what they used beyond that is not counted.
+ */
+export const startupAfterEarlier = (cpuMs: SQL): SQL =>
+  sql`greatest(${cpuMs} - ${boxes.spentCpuMs}, -2147483648)::integer`;
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Boxes and their instances. Every change of a box's state is a compare-and-set that increases `version`. */
@@ -142,7 +148,7 @@ export const createBoxStore = (db: Database) => {
     async noteStartup(id: string, instance: string, cpuMs: number): Promise<void> {
       await db
         .update(boxes)
-        .set({ startupCpuMs: sql`${cpuMs}::integer - ${boxes.spentCpuMs}` })
+        .set({ startupCpuMs: startupAfterEarlier(sql`${cpuMs}::bigint`) })
         .where(and(eq(boxes.id, id), hasInstance(instance)));
     },
 
@@ -155,6 +161,12 @@ export const createBoxStore = (db: Database) => {
     async find(tenantId: string, id: string): Promise<FoundBox | undefined> {
       const [row] = await selectWithInstance.execute({ box: id, tenant: tenantId });
       return row;
+    },
+
+    /** Whether a box with this id has ended. */
+    async hasEnded(id: string): Promise<boolean> {
+      const isEnded = and(eq(boxes.id, id), isNotNull(boxes.endedAt));
+      return (await db.select({ id: boxes.id }).from(boxes).where(isEnded)).length > 0;
     },
 
     list: (tenantId: string, filter: BoxFilter) => listBoxes(db, tenantId, filter),

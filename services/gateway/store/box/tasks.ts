@@ -2,7 +2,7 @@ import { and, asc, eq, gt, inArray, isNotNull, isNull, notExists, or, type SQL, 
 import type { Database } from '../database.ts';
 import { blobs, boxes, executions, instances } from '../schema.ts';
 import { templateVersions } from '../schema-templates.ts';
-import { type BoxRow, hasInstance, isInReach } from './boxes.ts';
+import { type BoxRow, hasInstance, isInReach, startupAfterEarlier } from './boxes.ts';
 
 /** A change of a box, one at a time. A pause becomes `freeze` when it can no longer be cancelled. */
 export type Task = 'pause' | 'freeze' | 'resume' | 'hibernate' | 'checkpoint' | 'restore' | 'connect';
@@ -51,7 +51,8 @@ export const createTaskStore = (db: Database) => {
         .select()
         .from(boxes)
         .where(and(isFree, where))
-        .orderBy(asc(boxes.lastActiveAt))
+        // Boxes whose last task failed come after all others, or a few of them would keep those waiting.
+        .orderBy(sql`${boxes.retryAt} asc nulls first`, asc(boxes.lastActiveAt))
         .limit(limit)
         .for('update', { skipLocked: true });
       const started: BoxRow[] = [];
@@ -258,7 +259,7 @@ export const createTaskStore = (db: Database) => {
             state: 'ready',
             version: nextVersion,
             // Valid until the CPU time that the new instance used for its start is known.
-            startupCpuMs: sql`- ${boxes.spentCpuMs}`,
+            startupCpuMs: startupAfterEarlier(sql`0`),
             restoredAt: sql`now()`,
             retryAt: null,
             lastActiveAt: sql`now()`,
