@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, boxStatsEventSchema, boxStatsSchema } from '#contract';
 import { anyDriver, drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
@@ -127,16 +128,33 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect(metrics).not.toContain(box.id);
   });
 
+  testOnMain(
+    'runs side by side that exceed the CPU limit of their box together are stopped, and its files stay',
+    async () => {
+      const shared = await gateway.createBox({ limits: { cpuSeconds: 4, cpus: 2 } });
+      await gateway.run(shared.id, 'open("kept.txt", "w").write("kept")');
+      const loops = Array.from({ length: 4 }, () =>
+        gateway.post(`/v1/boxes/${shared.id}/commands`, { command: 'while :; do :; done', timeoutSeconds: 90 }),
+      );
+      for (const { body } of await Promise.all(loops)) expect(body).toMatchObject({ cause: { code: 'cpu_limit' } });
+      await sleep(3000);
+      expect((await gateway.get<Box>(`/v1/boxes/${shared.id}`)).body.state).toBe('ready');
+      expect(await (await gateway.call(`/v1/boxes/${shared.id}/files/kept.txt`)).text()).toBe('kept');
+    },
+  );
+
   testOnMain('a box that continues beyond its CPU limit is deleted with that cause', async () => {
     const wild = await gateway.createBox({ limits: { cpuSeconds: 1, cpus: 2 } });
+    // Its box server cannot stop it.
     const loop = 'setsid -f sh -c "while :; do :; done"';
-    const begun = await gateway.post(`/v1/boxes/${wild.id}/commands`, { command: `${loop}; ${loop}` });
-    expect(begun.status).toBe(200);
+    const command = `${loop}; ${loop}; kill -STOP $PPID; sleep 60`;
+    const begun = gateway.post(`/v1/boxes/${wild.id}/commands`, { command }).catch(() => undefined);
     const ended = await eventually(async () => {
       const { body } = await gateway.get<Box>(`/v1/boxes/${wild.id}`);
       return body.state !== 'ready' && body;
     }, 100_000);
     expect(ended.cause?.code).toBe('cpu_limit');
+    await begun;
   });
 
   testOnce(

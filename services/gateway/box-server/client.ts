@@ -237,7 +237,7 @@ export const createBoxServerClient = (
      * Stops everything that runs in the box, with the cause `cpu_limit` and this explanation: runs, including queued ones, commands,
      * terminals and processes that they have left. Files stay, and so do kernels unless one has to be replaced. Idempotent.
      */
-    stop: (cause: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', cause, signal),
+    stop: (cause: { detail: string; quota?: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', cause, signal),
 
     /** Makes the box stop recording and sending events of runs. What could be read before can still be read. Idempotent. */
     seal: () => call('seal', 'POST'),

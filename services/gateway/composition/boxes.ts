@@ -99,6 +99,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     waitMs: config.queueMs,
     quotas,
     volumes,
+    background,
     restore: checkpoints.give,
     wake,
     onClaim: poolMetrics.claimed,

@@ -1,4 +1,5 @@
 import { givenUpMs } from '../boxes/supply/starts.ts';
+import { createCpuLimit } from '../boxes/upkeep/cpu-limit.ts';
 import { createCpuQuota } from '../boxes/upkeep/cpu-quota.ts';
 import { createIdleness } from '../boxes/upkeep/idleness.ts';
 import { createPulse } from '../boxes/upkeep/pulse.ts';
@@ -17,6 +18,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
   const { directory, endings, creation, pool, following, recorder, rest, budget, meter, commands } = boxes;
   const { site } = driver;
   const idleness = createIdleness({ site, boxes: store.boxes, connections, commands, lagMs });
+  const onReap = (cause: string): void => metrics.reaps.inc({ cause });
   const reaper = createReaper({
     driver,
     store,
@@ -35,7 +37,15 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     }),
     activity,
     background,
-    budget,
+    cpuLimit: createCpuLimit({
+      driver,
+      boxes: store.boxes,
+      budget,
+      connections,
+      endings,
+      background,
+      onReap,
+    }),
     cpuQuota: createCpuQuota({
       driver,
       endings,
@@ -91,7 +101,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
       checkpointMs: config.checkpointMs,
     }),
     givenUpMs: givenUpMs(config.startMs),
-    onReap: (cause) => metrics.reaps.inc({ cause }),
+    onReap,
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
     onSweep: (ms) => metrics.sweeps.observe(ms / 1000),
   });

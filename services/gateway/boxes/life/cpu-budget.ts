@@ -3,7 +3,7 @@ import type { UsageStore } from '../../store/usage/usage.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
 import type { BoxInstance, BoxUsage } from './box-usage.ts';
 
-/** Slack beyond the budget, in which the box server ends the runs, before the box itself is ended. */
+/** Slack beyond the limit, in which the box server ends the runs by itself. */
 const graceMs = 5000;
 const graceShare = 0.1;
 
@@ -39,10 +39,11 @@ export const createCpuBudget = ({ usage, metered, quotas }: CpuBudgetOptions) =>
       return limits.length === 0 ? undefined : Math.min(...limits);
     },
 
-    /** Returns whether a box exceeds its budget by so much that its box server cannot have ended its runs. */
-    async isOverspent(found: BoxInstance): Promise<boolean> {
+    /** Returns the CPU time of a box that exceeds its limit by more than single runs do, in ms; otherwise undefined. */
+    async overspentMs(found: BoxInstance): Promise<number | undefined> {
       const limit = limitMs(found.box.limits);
-      return limit !== undefined && (await usedMs(found)) > limit * (1 + graceShare) + graceMs;
+      const used = limit === undefined ? 0 : await usedMs(found);
+      return limit !== undefined && used > limit * (1 + graceShare) + graceMs ? used : undefined;
     },
   };
 };

@@ -8,11 +8,11 @@ import type { Builder } from '../builds/builder.ts';
 import type { Creation } from '../creation/creation.ts';
 import type { Exporter } from '../exports/exporter.ts';
 import type { Activity } from '../life/activity.ts';
-import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Endings } from '../life/endings.ts';
 import type { WarmPool } from '../supply/pool.ts';
 import type { Meter } from '../usage/meter.ts';
 import type { Deliverer } from '../webhooks/deliverer.ts';
+import type { CpuLimit } from './cpu-limit.ts';
 import type { CpuQuota } from './cpu-quota.ts';
 import type { Idleness } from './idleness.ts';
 import type { Pulse } from './pulse.ts';
@@ -31,7 +31,7 @@ export interface ReaperOptions {
   activity: Activity;
   background: Background;
   rest: RestSweeper;
-  budget: CpuBudget;
+  cpuLimit: CpuLimit;
   cpuQuota: CpuQuota;
   deliverer: Deliverer;
   meter: Pick<Meter, 'sweep'>;
@@ -57,7 +57,6 @@ const batch = 16;
 const patienceMs = 3000;
 /** When more instances than this may have ended at once, all are checked. */
 const maxNoticed = 1000;
-const budgetBatch = 16;
 const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
 /** How long the start waits for the first sweep, which then goes on beside the first requests. */
@@ -71,7 +70,8 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, pool, settlement, activity, background, rest } = options;
-  const { budget, cpuQuota, meter, purges, builder, exporter, volumes, deliverer, pulse, idleness, ceiling } = options;
+  const { cpuLimit, cpuQuota, meter, purges, builder, exporter, volumes, deliverer, pulse, idleness, ceiling } =
+    options;
   const { sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
@@ -79,7 +79,6 @@ export const createReaper = (options: ReaperOptions) => {
   let isStopped = false;
   let isSettling = false;
   let settleOlderThanMs = noAgeMs;
-  let budgetedUpTo = '';
   const noticed = new Set<string>();
   /** What earlier sweeps still destroy. */
   const destroying = new Set<string>();
@@ -98,22 +97,6 @@ export const createReaper = (options: ReaperOptions) => {
         await endings.end(box.id, 'deleting', box.cause ?? { code: 'idle', detail: 'The box was not used.' });
       });
     }
-  };
-
-  /** Ends boxes that exceed their CPU budget although their box servers should have ended the runs. */
-  const endOverspent = async () => {
-    const page = await store.boxes.listWithInstances(driver.site, {
-      after: budgetedUpTo,
-      limit: budgetBatch,
-      budgeted: true,
-    });
-    budgetedUpTo = page.length < budgetBatch ? '' : (page.at(-1)?.instance ?? '');
-    await each(page, 'end a box past its CPU time', async (found) => {
-      if (!(await budget.isOverspent(found))) return;
-      options.onReap?.('cpu_limit');
-      const detail = 'The box went on after it had used all its CPU time.';
-      await endings.end(found.box.id, 'deleting', { code: 'cpu_limit', detail });
-    });
   };
 
   const finishDestroying = async () => {
@@ -240,12 +223,12 @@ export const createReaper = (options: ReaperOptions) => {
     if (due.ends && isKnown) await background.attempt('reap boxes', reapOverdue);
     if (due.rests && isKnown) rest.sweep();
     if (due.blobs && isKnown) rest.deleteBlobs();
-    if (due.budgets) await background.attempt('end boxes past their CPU time', endOverspent);
+    if (due.budgets) await background.attempt('stop boxes past their CPU time', cpuLimit.sweep);
     if (due.metering) await background.attempt('count the use of boxes', meter.sweep);
     if (due.cpuQuotas || cpuQuota.isBusy()) cpuQuota.sweep();
     if (due.probes || pulse.isBusy()) pulse.sweep();
     if (due.destructions) await background.attempt('destroy instances', finishDestroying);
-    await background.attempt('reclaim boxes', creation.reclaim);
+    creation.reclaim();
     if (due.creations) await background.attempt('give up boxes', failStuck);
     await pool.tend(due);
     if (due.executions || settleOlderThanMs < noAgeMs) settle(noAgeMs);

@@ -126,14 +126,16 @@ class StopHandler(BoxHandler):
     """Ends everything that runs because the CPU time is spent. Files stay."""
 
     async def post(self) -> None:
-        """Accept `{detail, quota}` for the causes. Responds when terminals have ended; the ends of runs are their
+        """Accept `{detail, quota?}` for the causes. Responds when terminals have ended; the ends of runs are their
         `done` events.
         """
         fields = self.body_fields({"detail", "quota"})
-        quota = fields.get("quota")
-        if not isinstance(quota, dict):
-            raise BoxError("invalid_request", "quota has to be an object", "/quota")
-        await self.box.stop({"detail": text_field(fields, "detail"), "quota": quota})
+        cause: dict[str, Any] = {"detail": text_field(fields, "detail")}
+        if "quota" in fields:
+            if not isinstance(fields["quota"], dict):
+                raise BoxError("invalid_request", "quota has to be an object", "/quota")
+            cause["quota"] = fields["quota"]
+        await self.box.stop(cause)
         self.send_nothing()
 
 
