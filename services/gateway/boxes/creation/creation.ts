@@ -1,4 +1,5 @@
 import { CodeBoxError, type CreateBox, type Environment, hasCode, isUnavailable } from '#contract';
+import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { BoxRow, BoxStore } from '../../store/box/boxes.ts';
@@ -37,6 +38,7 @@ export interface CreationOptions {
   waitMs: number;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   volumes: Pick<TenantVolumes, 'forBox'>;
+  background: Background;
   /** Fills a new box with the saved files and the environment of another one. */
   restore: (from: BoxRow, server: BoxConnection, signal: AbortSignal) => Promise<void>;
   /** Wakes a resting box; resolves once it is ready. */
@@ -86,7 +88,7 @@ const maxUnconfirmed = 1000;
 /** Creates boxes. The row of a box is written before the driver is called. */
 export const createCreation = (options: CreationOptions) => {
   const { driver, boxes, directory, endings, activity, catalog, allocation, instances, quotas, volumes } = options;
-  const { startMs, waitMs } = options;
+  const { startMs, waitMs, background } = options;
   /** Ids of boxes that the database may have written, or may not have ended, because its response was lost. */
   const unconfirmed = new Set<string>();
 
@@ -197,13 +199,13 @@ export const createCreation = (options: CreationOptions) => {
     /** Returns the reusable box of a user, or the one with this name, which it wakes if necessary, ready and in use; undefined when there is none. */
     reuse,
 
-    /** Ends boxes whose creation failed without a response of the database: they belong to nobody. */
-    async reclaim(): Promise<void> {
-      for (const id of unconfirmed) {
-        await endings.end(id, 'failed', causeOfFailure(undefined));
-        unconfirmed.delete(id);
+    /** Ends boxes whose creation failed without a response of the database: they belong to nobody. Does not hold up the other sweeps. */
+    reclaim: background.oneAtATime('reclaim boxes', async () => {
+      for (const id of [...unconfirmed]) {
+        const end = () => endings.end(id, 'failed', causeOfFailure(undefined));
+        if (await background.attempt('reclaim a box', end)) unconfirmed.delete(id);
       }
-    },
+    }),
   };
 };
 

@@ -32,16 +32,21 @@ export const writeInlineFiles = async (
   signal: AbortSignal,
 ): Promise<void> => {
   for (const [index, file] of files.entries()) {
-    if (file.url === undefined) await writeOne(server, file, index);
+    if (file.url === undefined) await writeOne(server, file, index, signal);
     else await fetchOne(server, file.url, file.path, index, signal);
   }
 };
 
-const writeOne = async (server: BoxServerClient, file: InlineFile, index: number): Promise<void> => {
+const writeOne = async (
+  server: BoxServerClient,
+  file: InlineFile,
+  index: number,
+  signal: AbortSignal,
+): Promise<void> => {
   const bytes = file.base64 === undefined ? Buffer.from(file.text ?? '') : Buffer.from(file.base64, 'base64');
   const headers = { 'content-length': String(bytes.length) };
   try {
-    const response = await server.file('PUT', encodePath(file.path), headers, Readable.from([bytes]));
+    const response = await server.file('PUT', encodePath(file.path), headers, Readable.from([bytes]), signal);
     response.body.destroy();
   } catch (cause) {
     // The path is invalid, or it conflicts with an earlier file.

@@ -77,9 +77,7 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
     /** Deletes blobs that no box needs any more, without holding up the other sweeps. */
     deleteBlobs: background.oneAtATime('delete blobs', checkpoints.sweep),
     /** Compares the blob store with the records, without holding up the other sweeps. */
-    reconcile(): void {
-      background.run('compare the blob store', checkpoints.sweepUnknown);
-    },
+    reconcile: background.oneAtATime('compare the blob store', checkpoints.sweepUnknown),
   };
 };
 
