@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -8,6 +9,7 @@ import type { Box, Problem, Template } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
+import { newId } from '../../services/postgres/id.ts';
 import { databaseUrl, eventually } from '../api/harness.ts';
 import { placeDatabase } from '../prepared-database.ts';
 import { createStandIns } from './stand-in.ts';
@@ -54,6 +56,7 @@ afterEach(() => {
     cpuMs: 0,
     busyMs: 0,
     usage: 'known',
+    losesFiles: false,
     failingBinds: 0,
     revision: 'stand-in',
     languages: ['python'],
@@ -82,6 +85,14 @@ const run = (box: string) => send<Problem>('POST', `/v1/boxes/${box}/executions`
 test('an instance that stays pending times out, and nothing of it is left', async () => {
   world.script.made = { state: 'pending' };
   const { status, body } = await create();
+  expect([status, body.code]).toEqual([503, 'unavailable']);
+  expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: 'start_failed' } });
+  expect(await world.driver.list(AbortSignal.timeout(1000))).toEqual([]);
+});
+
+test('a box whose server takes its files and never responds fails in time', async () => {
+  world.script.losesFiles = true;
+  const { status, body } = await create({ files: [{ path: 'large.txt', text: 'x'.repeat(300 * 1024) }] });
   expect([status, body.code]).toEqual([503, 'unavailable']);
   expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: 'start_failed' } });
   expect(await world.driver.list(AbortSignal.timeout(1000))).toEqual([]);
@@ -230,6 +241,42 @@ test('a box whose usage is unknown counts the last recorded CPU time', async () 
   await eventually(async () => (await gateway.store.usage.lastCpuMs(instance)) === 3000);
   world.script.usage = 'refused';
   expect((await run(box.id)).body.code).toBe('cpu_limit');
+});
+
+test('runs of a box that was frozen by a gateway that died before it recorded their ends are lost with the cause', async () => {
+  const { body: box } = await create();
+  const execution = newId('exe');
+  const database = new pg.Client({ connectionString: await databaseUrl(folder) });
+  await database.connect();
+  await database.query("update boxes set state = 'paused' where id = $1", [box.id]);
+  await database.query(
+    "insert into executions (id, box_id, tenant_id, status, gateway_id) values ($1, $2, 'ten-scripted', 'running', 'gw-dead')",
+    [execution, box.id],
+  );
+  // A request for it would resume the box.
+  const read = async () =>
+    (await database.query('select status, cause from executions where id = $1', [execution])).rows[0];
+  await eventually(async () => (await read()).status !== 'running');
+  expect(await read()).toMatchObject({ status: 'lost', cause: { code: 'cpu_limit' } });
+  await database.query("update boxes set state = 'ready' where id = $1", [box.id]);
+  await database.end();
+});
+
+test('a box past its CPU time has its runs stopped and keeps its files, and is ended if it goes on', async () => {
+  const { body: box } = await create({ limits: { cpuSeconds: 2 } });
+  const { stops } = world.seenBy(await instanceOf(box.id));
+  world.script.cpuMs = 20_000;
+  await eventually(async () => world.seenBy(await instanceOf(box.id)).stops > stops);
+  const seen = world.seenBy(await instanceOf(box.id)).stops;
+  await sleep(1000);
+  expect(world.seenBy(await instanceOf(box.id)).stops).toBe(seen);
+  expect((await send<Box>('GET', `/v1/boxes/${box.id}`)).body.state).toBe('ready');
+  world.script.busyMs = 1000;
+  const ended = await eventually(async () => {
+    const { body } = await send<Box>('GET', `/v1/boxes/${box.id}`);
+    return body.state === 'deleted' && body;
+  });
+  expect(ended.cause?.code).toBe('cpu_limit');
 });
 
 describe('the languages of a template', () => {

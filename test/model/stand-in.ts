@@ -20,6 +20,8 @@ export interface StandIn {
   ran: string[];
   /** Executions that were running when their instance was destroyed or frozen, or that were sent to a frozen one. */
   killed: string[];
+  /** How often it was told to stop everything that runs. */
+  stops: number;
 }
 
 /** How the simulated backend behaves; tests may change it at any time. */
@@ -37,6 +39,8 @@ interface Script {
   /** CPU time that each instance uses between two reads of its usage. */
   busyMs: number;
   usage: 'known' | 'refused' | 'silent';
+  /** Whether box servers take files and never respond. */
+  losesFiles: boolean;
   /** How many changes of instances fail after they have been applied. */
   failingBinds: number;
   /** The current revision of every image, and the languages of instances that are made from it. */
@@ -61,6 +65,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     cpuMs: 0,
     busyMs: 0,
     usage: 'known',
+    losesFiles: false,
     failingBinds: 0,
     revision: 'stand-in',
     languages: ['python'],
@@ -79,7 +84,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
   const gpus = new Map<string, Gpus>();
   const frozen = new Set<string>();
   const refused = new Set<string>();
-  const seenBy = (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] };
+  const seenBy = (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [], stops: 0 };
 
   const run = async (instance: string, running: Set<string>, id: string, response: ServerResponse) => {
     const seen = seenBy(instance);
@@ -98,6 +103,8 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     (instance: string, running: Set<string>, languages: string[]) =>
     async (request: IncomingMessage, response: ServerResponse) => {
       await request.toArray();
+      if (script.losesFiles && request.url?.startsWith('/codebox/files/')) return;
+      if (request.url === '/codebox/stop') seenBy(instance).stops += 1;
       const id = /^\/codebox\/executions\/([^/?]+)$/.exec(request.url ?? '')?.[1];
       if (id !== undefined && request.method === 'PUT' && !refused.has(id))
         return await run(instance, running, id, response);
@@ -154,7 +161,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
       const { state } = script.made;
       const instance: Instance = { id, ...script.made, ...(state === 'running' && { address: `unix:${path}` }) };
       instances.set(id, { server, instance, running });
-      noted.set(id, { ran: [], killed: [] });
+      noted.set(id, { ran: [], killed: [], stops: 0 });
       if (asked) gpus.set(id, asked);
       return instance;
     },

@@ -22,6 +22,10 @@ export interface SettlementOptions {
   recorder: Recorder;
 }
 
+const frozen = {
+  code: 'cpu_limit',
+  detail: 'The box was frozen, because its tenant had used all its CPU time of today.',
+} as const satisfies Cause;
 const pageSize = 200;
 const boxesAtOnce = 8;
 
@@ -42,7 +46,12 @@ export const createSettlement = (options: SettlementOptions) => {
     const isOurs = isAbandoned || row.gatewayId === gateway;
     const ref = boxOf(row);
     // A frozen box neither ends its runs nor responds.
-    if ((await directory.find(ref)).state === 'paused') return;
+    const { state, task } = await directory.find(ref);
+    if (state === 'paused') {
+      // A box pauses only when nothing runs, so it was frozen by a gateway that died before it recorded this.
+      if (isAbandoned && task === null) recorder.record(row, lostEvent(1, frozen));
+      return;
+    }
     const server = (await directory.hasJournals(ref)) ? (await directory.look(ref)).server : undefined;
     let cause: Cause | undefined;
     try {
