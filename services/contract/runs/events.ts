@@ -12,7 +12,7 @@ const wallMs = z.number().min(0).max(1e10);
 /** Time of all CPUs together. */
 const cpuMs = z.number().min(0).max(1e12);
 const amount = z.int().min(0);
-/** In UTF-16 units; a box cuts names at 64 Ki and tracebacks at 1 Mi, and appends a note about the cut. */
+/** In characters; a box cuts names at 64 Ki and tracebacks at 1 Mi, and appends a note about the cut. */
 const maxField = 66_000;
 const maxText = 1_050_000;
 const maxFrames = 20_000;
