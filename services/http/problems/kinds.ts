@@ -50,7 +50,9 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     status: 403,
     title: 'Forbidden',
     meaning: 'The box has used up the CPU time of its whole life, so nothing new runs in it.',
-    causes: ['`cpuSeconds` among the limits of the box, or of its template'],
+    causes: [
+      '`cpuSeconds` among the limits of the box, or of its template: single runs end there, and when several exceed it together, everything that runs in the box is stopped',
+    ],
     remedy: 'Download its files, which stay accessible, and continue in a new box with more `cpuSeconds`.',
   },
   not_found: {
