@@ -66,8 +66,8 @@ const releaseInstances = async (tx: Pick<Database, 'update'>, box: BoxRow): Prom
   return deleted ?? box;
 };
 /**
- * Returns the value of `startup_cpu_ms` for a box whose instance used this CPU time for its start: the use of its earlier instances counts
- * too. The column holds 24 days; what they used beyond that is not counted.
+ * Returns the value of `startup_cpu_ms` for a box whose instance used this CPU time for its start, or 0 while that is unknown: the use of its
+ * earlier instances counts too. The column holds 24 days; what they used beyond that is not counted.
  */
 export const startupAfterEarlier = (cpuMs: SQL): SQL =>
   sql`greatest(${cpuMs} - ${boxes.spentCpuMs}, -2147483648)::integer`;

@@ -44,14 +44,13 @@ export const createTaskStore = (db: Database) => {
     isQuiet,
   );
 
-  /** Starts a task on up to `limit` boxes; rows that another gateway has locked are skipped. */
+  /** Starts a task on up to `limit` boxes, last on those where one failed; rows that another gateway has locked are skipped. */
   const claim = async (where: SQL | undefined, taskOf: (row: BoxRow) => Task, newId: () => string, limit: number) =>
     await db.transaction(async (tx) => {
       const due = await tx
         .select()
         .from(boxes)
         .where(and(isFree, where))
-        // Boxes whose last task failed come after all others, or a few of them would keep those waiting.
         .orderBy(sql`${boxes.retryAt} asc nulls first`, asc(boxes.lastActiveAt))
         .limit(limit)
         .for('update', { skipLocked: true });
@@ -258,7 +257,6 @@ export const createTaskStore = (db: Database) => {
             ...noTask,
             state: 'ready',
             version: nextVersion,
-            // Valid until the CPU time that the new instance used for its start is known.
             startupCpuMs: startupAfterEarlier(sql`0`),
             restoredAt: sql`now()`,
             retryAt: null,
