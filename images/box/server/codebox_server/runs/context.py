@@ -334,8 +334,7 @@ class Context:
         return execution.end or self._end
 
     def _refusal(self, execution: Execution) -> Outcome | None:
-        end = self._end_of(execution)
-        if end is not None:
+        if (end := self._end_of(execution)) is not None:
             return ended_outside(end)
         if execution.stop is not None:
             return stopped(execution.stop, None, False, execution.details)
@@ -356,8 +355,7 @@ class Context:
 
     def _verdict(self, execution: Execution, oom: dict[str, int] | None) -> Outcome:
         death, stage = self._kernel.death, self._escalation.stage
-        end = self._end_of(execution)
-        if end is not None:
+        if (end := self._end_of(execution)) is not None:
             return ended_outside(end)
         if death is not None and oom is not None and stage != "restart":
             return died(death, oom)
