@@ -152,7 +152,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     const ended = await eventually(async () => {
       const { body } = await gateway.get<Box>(`/v1/boxes/${wild.id}`);
       return body.state !== 'ready' && body;
-    }, 100_000);
+    }, 200_000);
     expect(ended.cause?.code).toBe('cpu_limit');
     await begun;
   });

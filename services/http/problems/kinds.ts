@@ -51,7 +51,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     title: 'Forbidden',
     meaning: 'The box has used up the CPU time of its whole life, so nothing new runs in it.',
     causes: [
-      '`cpuSeconds` among the limits of the box, or of its template: single runs end there, and when several exceed it together, everything that runs in the box is stopped',
+      '`cpuSeconds` among the limits of the box, or of its template: single runs end there, and when several exceed it together, everything that runs in the box is stopped, and a box that goes on for half a minute is deleted',
     ],
     remedy: 'Download its files, which stay accessible, and continue in a new box with more `cpuSeconds`.',
   },

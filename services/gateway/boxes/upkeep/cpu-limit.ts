@@ -20,17 +20,24 @@ const page = 16;
 /** How long a sweep waits for a page: a box whose server hangs takes until its deadline. */
 const patienceMs = 3000;
 const stopDeadlineMs = 2000;
-/** CPU time that an idle box uses between two sweeps. */
+/** A box is idle that uses less than this, or this share of a CPU. */
 const idleMs = 50;
-/** CPU time that a box may use after its runs have been stopped, before it is ended. */
-const maxResistedMs = 5000;
+const idleShare = 0.02;
+/** A box is busy that uses this share of a CPU, or half of its limit. On a busy host it may not get more. */
+const busyShare = 0.1;
+/** A box that was busy in this many more looks than it was not, over this time, does not stop its runs, and is ended. */
+const maxBusyLooks = 6;
+const busyMs = 30_000;
 const spent = 'The box had used all the CPU time that it may use.';
 const resisted = 'The box went on after it had used all its CPU time.';
 
-/** CPU time of a box past its limit: at the last sweep, and since its runs were stopped for the first time. */
+/** The last look at a box past its limit. */
 interface Overspent {
   usedMs: number;
-  resistedMs: number;
+  at: number;
+  busyLooks: number;
+  /** When `busyLooks` was last 0. */
+  calmAt: number;
 }
 
 /**
@@ -48,16 +55,18 @@ export const createCpuLimit = (options: CpuLimitOptions) => {
     const usedMs = await budget.overspentMs(found);
     if (usedMs === undefined || address === null) return;
     const last = now.get(instance) ?? before.get(instance);
-    const grownMs = usedMs - (last?.usedMs ?? 0);
-    const isIdle = last !== undefined && grownMs <= idleMs;
-    const resistedMs = (last?.resistedMs ?? 0) + (last === undefined || isIdle ? 0 : grownMs);
-    now.set(instance, { usedMs, resistedMs });
-    if (isIdle) return;
-    if (resistedMs > maxResistedMs) {
+    const at = performance.now();
+    const [grownMs, elapsedMs] = last ? [usedMs - last.usedMs, at - last.at] : [usedMs, 0];
+    const isBusy = last !== undefined && grownMs >= Math.min(busyShare, box.limits.cpus / 2) * elapsedMs;
+    const busyLooks = Math.max(0, (last?.busyLooks ?? 0) + (isBusy ? 1 : -1));
+    const calmAt = last && busyLooks > 0 ? last.calmAt : at;
+    now.set(instance, { usedMs, at, busyLooks, calmAt });
+    if (busyLooks >= maxBusyLooks && at - calmAt >= busyMs) {
       onReap('cpu_limit');
       await endings.end(box.id, 'deleting', { code: 'cpu_limit', detail: resisted });
       return;
     }
+    if (last && grownMs <= Math.max(idleMs, idleShare * elapsedMs)) return;
     await connections.to(instance, address).stop({ detail: spent }, AbortSignal.timeout(stopDeadlineMs));
   };
 
