@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { CodeBoxError, type ExecutionEvent } from '#contract';
+import { CodeBoxError, type ExecutionEvent, hasCode } from '#contract';
 import { asCodeBoxError } from '../../../http/problems/problem.ts';
 import type { Peer } from '../../../websockets/peer.ts';
 import type { BoxRef } from '../../boxes/box-ref.ts';
@@ -49,7 +49,7 @@ interface PendingCell {
 
 /** Where messages go: the WebSocket of the client. */
 export interface Sink {
-  peer: Pick<Peer, 'closed' | 'close'>;
+  peer: Pick<Peer, 'closed' | 'close' | 'isOpen'>;
   send: (message: ServerMessage) => Promise<void> | undefined;
 }
 
@@ -75,7 +75,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
   let [waiting, waitingCharacters] = [0, 0];
   let asking: string | undefined;
 
-  const isConnected = () => sink !== undefined && !sink.peer.closed.aborted;
+  const isConnected = () => sink?.peer.isOpen() ?? false;
 
   const send = async (messages: readonly ServerMessage[], to = sink): Promise<void> => {
     for (const message of messages) await to?.send(message);
@@ -118,7 +118,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
   const finish = async (cell: PendingCell, messages: ServerMessage[], to = sink): Promise<void> => {
     cell.unsent = messages;
     await send(messages, to);
-    if (to && !to.peer.closed.aborted) pending.delete(cell.request.header.msg_id);
+    if (to?.peer.isOpen()) pending.delete(cell.request.header.msg_id);
   };
 
   const follow = async (
@@ -170,7 +170,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
     for await (const event of executions.events(ref, execution, cell.seq, to.peer.closed)) {
       note(execution, event);
       await send(cell.translation.of(execution, event), to);
-      if (to.peer.closed.aborted) return;
+      if (!to.peer.isOpen()) return;
       cell.seq = event.seq;
       if (event.type === 'done') pending.delete(cell.request.header.msg_id);
     }
@@ -191,25 +191,46 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
     });
   };
 
-  /** Sends what the client has missed. Resolves with whether another gateway has started some of it. */
-  const sendMissed = async (to: Sink): Promise<boolean> => {
-    const adopted = await adopt();
-    for (const cell of adopted) await send(cell.translation.cleared(), to);
-    for (const cell of [...pending.values()]) {
-      if (to.peer.closed.aborted) break;
-      if (cell.unsent) await finish(cell, cell.unsent, to);
-      else if (cell.execution === undefined) cell.isLive = true;
-      else if (!cell.isLive) await resume(cell, cell.execution, to);
+  /** Sends what the client has missed of one cell. Resolves with false for a cell that another gateway has not recorded yet. */
+  const sendMissedOf = async (cell: PendingCell, to: Sink): Promise<boolean> => {
+    const { execution } = cell;
+    if (cell.unsent) await finish(cell, cell.unsent, to);
+    else if (execution === undefined) cell.isLive = true;
+    else if (!cell.isLive) {
+      try {
+        await resume(cell, execution, to);
+      } catch (error) {
+        if (!hasCode(error, 'not_found')) throw error;
+        pending.delete(cell.request.header.msg_id);
+        origins.delete(execution);
+        return false;
+      }
     }
-    return adopted.length > 0;
+    return true;
+  };
+
+  /** Sends what the client has missed. Resolves with whether there were cells that another gateway has started. */
+  const sendMissed = async (to: Sink): Promise<'none' | 'unrecorded' | 'some'> => {
+    const adopted = new Set(await adopt());
+    for (const cell of adopted) await send(cell.translation.cleared(), to);
+    let isSome = false;
+    for (const cell of [...pending.values()]) {
+      if (!to.peer.isOpen()) break;
+      const isSent = await sendMissedOf(cell, to);
+      isSome ||= isSent && adopted.has(cell);
+    }
+    return isSome ? 'some' : adopted.size > 0 ? 'unrecorded' : 'none';
   };
 
   /** The other gateway may still live, and start the cells that wait there one after the other. */
   const catchUp = async (to: Sink): Promise<void> => {
-    for (let left = 1; left > 0 && !to.peer.closed.aborted; left--) {
-      if (await sendMissed(to)) left = othersTries;
-      if (left > 1) await sleep(othersPauseMs, undefined, { signal: to.peer.closed });
-    }
+    let left = 0;
+    do {
+      const found = await sendMissed(to);
+      if (found === 'some' || (found === 'unrecorded' && left === 0)) left = othersTries;
+      else left -= 1;
+      if (left > 0) await sleep(othersPauseMs, undefined, { signal: to.peer.closed });
+    } while (left > 0 && to.peer.isOpen());
   };
 
   return {
@@ -220,7 +241,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       sink?.peer.close(1000, 'The session has connected again.');
       sink = to;
       caughtUp = catchUp(to).catch((err: unknown) => {
-        if (!to.peer.closed.aborted) log.warn({ err }, 'a Jupyter client could not get what it has missed');
+        if (to.peer.isOpen()) log.warn({ err }, 'a Jupyter client could not get what it has missed');
       });
     },
 
