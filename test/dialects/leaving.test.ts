@@ -24,10 +24,13 @@ describe.each(anyDriver)('a client that leaves, on the %s driver', (driver) => {
     (await gateway.get<{ items: { id: string; status: string }[] }>(`/v1/boxes/${box}/commands`)).body.items;
 
   test('ends its program, with the dialect piston', async () => {
+    // They are read by a program in another box.
+    await gateway.call('/api/v2/runtimes');
     const leave = new AbortController();
     const program = { language: 'python', version: '*', files: [{ content: 'import time; time.sleep(600)' }] };
     const left = post('/api/v2/execute', { ...program, run_timeout: 600_000 }, leave.signal);
-    await eventually(async () => (await living()).some(({ state }) => state === 'ready'));
+    const box = await eventually(async () => (await living()).find(({ state }) => state === 'ready'));
+    await eventually(async () => (await commandsOf(box.id)).length > 0);
     leave.abort();
     expect(await left).toBe('left');
     await eventually(async () => (await living()).length === 0);

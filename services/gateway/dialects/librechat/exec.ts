@@ -46,11 +46,15 @@ export const addExecRoute = ({ add }: Endpoints, { commands }: Pick<RouteParts, 
       c.env?.outgoing?.once('close', () => leave.abort());
       const session = await places.open(c, tenant, body);
       const ask = { argv: commandLine(body.code, body.args), timeoutSeconds: body.timeout };
-      const { id: command, events } = await commands.start(session.ref, ask, leave.signal);
+      let command: string | undefined;
+      const { events } = await commands.start(session.ref, ask, undefined, async (id) => {
+        command = id;
+      });
       const all: CommandEvent[] = [];
       {
         // Nobody could read the output later.
         using _ = addAbortListener(leave.signal, () => {
+          if (command === undefined) return;
           commands.kill(session.ref, command).catch((err: unknown) => c.get('log').debug({ err }, 'a run had ended'));
         });
         for await (const event of events ?? []) all.push(event);
