@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmod, chown, lstat, mkdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { CodeBoxError } from '#contract';
 import { boxAccounts } from '../box-user.ts';
@@ -12,6 +12,9 @@ export type SocketFolderKind = 'tmpfs' | 'plain';
 
 /** The path of a Unix socket may have 107 bytes, and `/<id of 40 bytes>/run/box.sock` is appended to the folder. */
 const maxFolderBytes = 50;
+
+/** The folders of instances that are gone, as far as they could not be removed. */
+const leftPrefix = '.left-';
 
 const hosts = '127.0.0.1 localhost box\n::1 localhost box\n';
 
@@ -115,12 +118,15 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     }
     if (kind === 'tmpfs') return await rm(path, { recursive: true, force: true });
     // The box may have put something there that only its own user can remove. The instance is gone nevertheless.
-    const left = `${parent}/.left-${id}`;
-    await rename(path, left).catch((error: NodeJS.ErrnoException) => {
+    const left = `${leftPrefix}${id}`;
+    await rename(path, `${parent}/${left}`).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;
     });
-    await rm(left, { recursive: true, force: true }).catch(() => {});
+    await removeLeft(left);
   };
+
+  const removeLeft = (name: string) => rm(`${parent}/${name}`, { recursive: true, force: true }).catch(() => {});
+  for (const name of await readdir(parent)) if (name.startsWith(leftPrefix)) await removeLeft(name);
 
   return {
     describe,
