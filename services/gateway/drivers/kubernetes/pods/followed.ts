@@ -68,10 +68,8 @@ export const createFollowedPods = ({ cluster, namespace, selector }: FollowedPod
     /** Follows the pods until it is disposed of. */
     follow({ onEnd, onDisrupted }: Followers): Disposable {
       const stop = new AbortController();
-      let hasListed = false;
       const list = async () => {
         const pods = await listPods(cluster, namespace, selector, stop.signal);
-        hasListed = true;
         isFollowing = !stop.signal.aborted;
         return pods;
       };
@@ -87,16 +85,14 @@ export const createFollowedPods = ({ cluster, namespace, selector }: FollowedPod
       };
 
       informer.on('error', startLater);
-      // After a cut it watches again from where it was, without a list.
-      informer.on('connect', () => {
-        isFollowing = hasListed && !stop.signal.aborted;
-      });
       /** Notes the reason while the pod is still there: nobody can read it once the pod is gone. */
       const noteDisruption = (pod: V1Pod) => {
         const why = whyDisrupted(pod);
         if (why) onDisrupted(idOf(pod), why);
       };
       const note = (pod: V1Pod) => {
+        // After a cut it watches again from where it was, without a list.
+        isFollowing = !stop.signal.aborted;
         noteDisruption(pod);
         publish(pod, false);
         const { phase } = pod.status ?? {};
