@@ -187,7 +187,7 @@ def test_a_reader_that_does_not_read_costs_no_memory(box: Box) -> None:
 
 
 def test_endless_requests_to_clear_the_output_are_interrupted_and_bounded(box: Box) -> None:
-    events = box.run("from IPython.display import clear_output\nwhile True: clear_output()")
+    events = box.run("from IPython.display import clear_output\nwhile True: clear_output()", timeoutMs=100_000)
     assert events[-1]["status"] == "output_limit"
     assert len(of(events, "clear")) <= 10_000
     assert of(events, "truncated")[0]["droppedEvents"] > 0

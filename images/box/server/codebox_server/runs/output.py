@@ -108,7 +108,7 @@ class Output:
         self._pending_bytes = 0
         self._window: asyncio.TimerHandle | None = None
         self._head_bytes = self._head_events = 0
-        self._rich_bytes = self._rich_events = self._clears = 0
+        self._rich_bytes = self._rich_events = self._clears = self._questions = 0
         self._total_bytes = self._total_events = 0
         self._dropped_bytes = self._dropped_events = 0
         self._tail: _Tail | None = None
@@ -212,9 +212,13 @@ class Output:
         self._event("clear", {"wait": wait, **marked(origin)})
 
     def ask(self, prompt: str, password: bool) -> None:
-        """Send a request for input, unless there were too many."""
-        if self._takes_rich(EVENT_BYTES + text_bytes(prompt)):
-            self.announce("input_request", {"prompt": prompt, "password": password})
+        """Send a request for input. Too many interrupt the run, like too much output."""
+        self._count(EVENT_BYTES + text_bytes(prompt))
+        self._questions += 1
+        if self._questions > RICH_EVENTS:
+            self._interrupt()
+            return
+        self.announce("input_request", {"prompt": prompt, "password": password})
 
     def announce(self, kind: str, fields: dict[str, Any]) -> None:
         """Send an event that cannot wait, such as `started`."""
@@ -260,7 +264,11 @@ class Output:
     def _count(self, size: int) -> None:
         self._total_bytes += size
         self._total_events += 1
-        if not self._flooded and (self._total_bytes > FLOOD_BYTES or self._total_events > FLOOD_EVENTS):
+        if self._total_bytes > FLOOD_BYTES or self._total_events > FLOOD_EVENTS:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not self._flooded:
             self._flooded = True
             self._on_flood()
 
