@@ -122,10 +122,12 @@ class Installer:
         """Return what changed since the last installer ended, or since the first of several began, and a hint if pip
         has refused a package or has replaced one of the image. `tail` is the end of its output.
         """
-        after = await asyncio.to_thread(self.inventory.user, manager)
+        try:
+            after = await asyncio.to_thread(self.inventory.user, manager)
+        finally:
+            self._running[manager] -= 1
         # The first of several may not have read them yet, or have failed to.
         before, self._known[manager] = self._known.get(manager, after), after
-        self._running[manager] -= 1
         changed = changes(before, after)
         hint = conflict_hint(self.inventory, refused_package(tail))
         if hint is None and manager == "pip":

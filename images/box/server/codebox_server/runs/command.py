@@ -268,6 +268,11 @@ class Command:
             cause = {"code": "internal", "detail": "the box server failed; see its log"}
             unknown = {"cpuMs": round(death.cpu_ms or 0), "processes": [], "files": difference(files, files)}
             done |= {"status": "killed", "cause": cause, **unknown}
+        if self.request.conclude is not None:
+            try:
+                done |= await self.request.conclude(self._tail)
+            except Exception:
+                _log.exception("the outcome of a command could not be read")
         self.state = "done"
         self.done = self.output.finish(done)
 
@@ -284,8 +289,6 @@ class Command:
             }
         finally:
             started.close()
-        if self.request.conclude is not None:
-            done |= await self.request.conclude(self._tail)
         return done
 
     def _verdict(self, death: Death, events: Events) -> dict[str, Any]:
