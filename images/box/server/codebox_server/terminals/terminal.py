@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import termios
@@ -75,6 +76,8 @@ class Terminal:
         try:
             self._fd, slave = os.openpty()
         except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
             raise BoxError("too_many_requests", "the host has no pseudo terminal left") from error
         os.set_blocking(self._fd, False)
         termios.tcsetwinsize(slave, (self.rows, self.cols))
