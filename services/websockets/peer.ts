@@ -31,7 +31,7 @@ export interface Peer {
 export interface PeerOptions {
   /** How often a silent peer is pinged. A peer that does not reply until the next ping is disconnected. */
   pingMs?: number;
-  /** How long a peer may take to read pending data, in addition to one second per 64 KiB of it; how long received data may be handled. */
+  /** How long a peer may take to read pending data, in addition to one second per 64 KiB of it; and how long what came before the end may still be handled. */
   stallMs?: number;
 }
 
