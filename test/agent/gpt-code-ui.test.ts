@@ -103,6 +103,7 @@ test('gpt-code-ui: of two prompts at once the last one is answered, and the othe
     fay.post('/generate', { prompt: 'Two' }),
   ]);
   expect([first.status, second.status]).toEqual([200, 200]);
+  expect([first.body.code, second.body.code].filter((code) => code !== null)).toHaveLength(1);
   expect((await fay.post('/api/api', { command: 'print("used", 40 + 2)' })).status).toBe(200);
   expect(JSON.stringify(await fay.results(/used 42/))).not.toMatch(/either|or\b/);
 });
