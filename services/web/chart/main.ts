@@ -14,7 +14,10 @@ const show = async ({ kind, figure, isDark }: Chart) => {
   try {
     const { draw } = kind === 'plotly' ? await import('./plotly.ts') : await import('./vega.ts');
     await draw(element, figure, isDark);
-    new ResizeObserver(() => report({ type: 'height', height: element.scrollHeight })).observe(element);
+    const reportHeight = () => report({ type: 'height', height: element.scrollHeight });
+    // Browsers tell the observers of a frame nothing while it is out of sight.
+    reportHeight();
+    new ResizeObserver(reportHeight).observe(element);
   } catch (error) {
     report({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
   }
