@@ -118,11 +118,13 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     const used = await a.createBox();
     const own = `/v1/boxes/${used.id}`;
     const running = a.post<Execution>(`${own}/executions`, { code: 'import time; time.sleep(60)' });
-    const waiting = a.post<Execution>(`${own}/executions`, { code: '1' });
-    await eventually(async () => {
+    const begun = async (count: number) => {
       const { body } = await b.get<{ items: Execution[] }>(`${own}/executions`);
-      return body.items.length === 2 && body.items.some(({ status }) => status === 'running');
-    });
+      return body.items.length === count && body.items.some(({ status }) => status === 'running');
+    };
+    await eventually(() => begun(1));
+    const waiting = a.post<Execution>(`${own}/executions`, { code: '1' });
+    await eventually(() => begun(2));
     await remove(used.id);
     for (const { status, body } of await Promise.all([running, waiting]))
       expect([status === 410 ? 'gone' : body.status, status < 500]).toEqual([status === 410 ? 'gone' : 'lost', true]);
