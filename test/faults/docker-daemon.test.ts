@@ -14,18 +14,21 @@ import { startRunning, ticking } from './running.ts';
 const image = process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest';
 const small = { limits: { memoryMb: 512, diskMb: 64 } };
 
+/** A busy machine takes minutes for the gigabyte. */
+const copyMs = 540_000;
+
 /** Kept between runs: copying the image takes longer than most of the tests. */
 const dataRoot = join(testFolder, 'second-daemon');
 
 /** Copies the image of boxes from one daemon to another that does not have it yet, and removes the other's earlier images. */
 const copyImage = async (from: ReturnType<typeof createDaemon>, to: ReturnType<typeof createDaemon>): Promise<void> => {
-  const signal = AbortSignal.timeout(300_000);
+  const signal = AbortSignal.timeout(copyMs);
   const wanted = await from.call(signal, (docker) => docker.getImage(image).inspect());
   const found = await to.call(signal, (docker) => docker.listImages());
   if (found.some(({ Id, RepoTags }) => Id === wanted.Id && RepoTags?.includes(image))) return;
   for (const { Id } of found) await to.call(signal, (docker) => docker.getImage(Id).remove({ force: true }));
-  const saved = await from.call(signal, (docker) => docker.getImage(image).get(), 300_000);
-  const loading = await to.call(signal, (docker) => docker.loadImage(saved), 300_000);
+  const saved = await from.call(signal, (docker) => docker.getImage(image).get(), copyMs);
+  const loading = await to.call(signal, (docker) => docker.loadImage(saved), copyMs);
   await new Promise<void>((done, failed) => {
     to.docker.modem.followProgress(loading, (error) => (error ? failed(error) : done()));
   });
