@@ -4,31 +4,19 @@ import type { Store } from '../../services/gateway/store/store.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { eventually } from '../api/harness.ts';
 import { newBox } from './new-box.ts';
-import { openTestStore } from './store-under-test.ts';
+import { most, openTestPool, pool, site } from './store-under-test.ts';
 
-const site = 'none';
 const gateway = 'gw_living';
-const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
-const most = { instances: 1000, memoryMb: 1_024_000 };
 
-let opened: Awaited<ReturnType<typeof openTestStore>>;
+let opened: Awaited<ReturnType<typeof openTestPool>>;
 let store: Store;
 let admin: pg.Pool;
 
 beforeAll(async () => {
-  opened = await openTestStore(gateway);
+  opened = await openTestPool(gateway);
   ({ store, admin } = opened);
-  await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gateway]);
-  await store.keys.addTenant('one', 'one');
-  await store.pools.publish(site, [pool.template], [pool]);
 });
 afterAll(() => opened?.close());
-
-const reserve = async () => {
-  const id = newId('i');
-  expect(await store.pools.reserve(site, pool, [id], most)).toEqual([id]);
-  return id;
-};
 
 /** Creates a ready box that hibernates when idle, and has been idle for an hour. */
 const beginHibernating = async (): Promise<string> => {
@@ -42,13 +30,13 @@ const beginHibernating = async (): Promise<string> => {
 };
 
 test('an instance of a pool is given up only while no box has it', async () => {
-  const id = await reserve();
+  const id = await opened.reserve();
   await store.pools.admit(id, `unix:/${id}`);
   const wanted = { site, template: pool.template, generation: pool.generation, memoryMb: pool.memoryMb };
   const claimed = await store.allocation.claim(newBox('one'), wanted, most);
   expect(claimed?.instance?.id).toBe(id);
   expect(await store.pools.discard(id)).toBe(false);
-  const other = await reserve();
+  const other = await opened.reserve();
   expect(await store.pools.discard(other)).toBe(true);
   const rows = await store.instances.after(site, '', 1000);
   expect(rows.find((row) => row.id === other)?.state).toBe('destroying');

@@ -20,34 +20,22 @@ import { createNotice } from '../../services/waiting/notice.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';
 import { newBox } from './new-box.ts';
-import { openTestStore } from './store-under-test.ts';
+import { most, openTestPool, pool, site } from './store-under-test.ts';
 
-const site = 'none';
-const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
-const most = { instances: 1000, memoryMb: 1_024_000 };
 const startMs = 60_000;
 /** A gateway that stays alive for all tests. */
 const gateway = 'gw_living';
 
-let opened: Awaited<ReturnType<typeof openTestStore>>;
+let opened: Awaited<ReturnType<typeof openTestPool>>;
 let folder: string;
 let store: Store;
 let admin: pg.Pool;
 
 beforeAll(async () => {
-  opened = await openTestStore(gateway);
+  opened = await openTestPool(gateway);
   ({ folder, store, admin } = opened);
-  await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gateway]);
-  await store.keys.addTenant('one', 'one');
-  await store.pools.publish(site, [pool.template], [pool]);
 });
 afterAll(() => opened?.close());
-
-const reserve = async () => {
-  const id = newId('i');
-  expect(await store.pools.reserve(site, pool, [id], most)).toEqual([id]);
-  return id;
-};
 
 const states = async (ids: string[]) => {
   const rows = await store.instances.after(site, '', 1000);
@@ -67,7 +55,7 @@ const beginBox = async () => {
 };
 
 test('a pool instance that takes too long to start is given up and cannot become warm, although its gateway lives', async () => {
-  const [young, old] = [await reserve(), await reserve()];
+  const [young, old] = [await opened.reserve(), await opened.reserve()];
   await admin.query("update instances set created_at = created_at - interval '1 hour' where id = $1", [old]);
   expect((await store.pools.drain(site, 10, startMs)).map(({ id }) => id)).toEqual([old]);
   expect(await store.pools.admit(old, 'unix:/old')).toBe(false);
