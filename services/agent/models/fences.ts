@@ -34,24 +34,24 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
   let shownFence: string | undefined;
   let inside: { fence: string; language: string; lines: string[] } | undefined;
 
-  /** Returns text to pass on, or none for a line that is a fence or code. */
-  const takeLine = (line: string): { text: string; block?: Block } => {
+  /** Returns whether a whole line is text to pass on, and the block that it closes; other lines are fences or code. */
+  const takeLine = (line: string): boolean | Block => {
     if (inside) {
-      if (closes(line, inside.fence)) return { text: '', block: blockOf(inside) };
+      if (closes(line, inside.fence)) return blockOf(inside);
       inside.lines.push(line);
-      return { text: '' };
+      return false;
     }
     if (shownFence !== undefined) {
       if (!isMidLine && closes(line, shownFence)) shownFence = undefined;
-      return { text: `${line}\n` };
+      return true;
     }
     const opening = isMidLine ? undefined : readOpening(line);
-    if (opening === undefined) return { text: `${line}\n` };
+    if (opening === undefined) return true;
     const { fence, name } = opening;
     const language = languageOf(name);
     if (language === undefined) shownFence = fence;
     else inside = { fence, language, lines: [] };
-    return { text: language === undefined ? `${line}\n` : '' };
+    return language === undefined;
   };
 
   return {
@@ -61,13 +61,20 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
       // Joined only at the end of its line: scanning earlier would copy a long line with each piece.
       if (inside && !piece.includes('\n')) return { text: '' };
       let text = '';
-      for (let end = pending.indexOf('\n'); end !== -1; end = pending.indexOf('\n')) {
-        const taken = takeLine(pending.slice(0, end));
-        pending = pending.slice(end + 1);
+      // Lines of text that follow each other are passed on together.
+      let [start, textStart] = [0, 0];
+      for (let end = pending.indexOf('\n'); end !== -1; end = pending.indexOf('\n', start)) {
+        const taken = takeLine(pending.slice(start, end));
+        if (taken !== true) {
+          text += pending.slice(textStart, start);
+          textStart = end + 1;
+        }
+        if (typeof taken === 'object') return { text, block: taken };
+        start = end + 1;
         isMidLine = false;
-        text += taken.text;
-        if (taken.block) return { text, block: taken.block };
       }
+      text += pending.slice(textStart, start);
+      pending = pending.slice(start);
       const mayOpen = !isMidLine && pending.length <= maxOpening && maybeOpening.test(pending);
       if (pending !== '' && !inside && !mayOpen) {
         text += pending;
