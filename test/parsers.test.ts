@@ -211,6 +211,7 @@ parser('the data of a figure', longJson.bytes, (text: string) => readChart(Buffe
 parser('what is too much', largeJson.bytes, (text: string) => jsonExcess(Buffer.from(text), largeJson), {
   'a long text': behind('"', 'a', '"'),
   escapes: behind('"', '\\"', '"'),
+  'long texts': (n) => `["${run(`${'a'.repeat(100)}","`)(n)}"]`,
   spaces: run(' '),
 });
 
