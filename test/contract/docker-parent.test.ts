@@ -13,7 +13,16 @@ import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemo
 import { createDockerDriver } from '../../services/gateway/drivers/docker/driver.ts';
 import { hasDriver, runtimes } from './available.ts';
 import { processesOf } from './host-census.ts';
-import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, littleMemory, until } from './parent-fixture.ts';
+import {
+  createForkedBoxes,
+  deadline,
+  type ForkedBox,
+  forkDeadlines,
+  holds,
+  isServer,
+  littleMemory,
+  until,
+} from './parent-fixture.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cbx-'));
 const deployment = `parent-${process.pid}`;
@@ -69,10 +78,11 @@ const ask = async (parent: ContainerInspectInfo, request: Record<string, unknown
   return (await connection.toArray()).join('');
 };
 
+const aloneOptions = { ...alone, sharedParent: true, parentsFolder: `${alone.dataDir}/parents`, forkDeadlines };
 /** Creates an instance with a driver of its own, and then waits. */
 const script = (spec: Record<string, unknown>) => `
 import { createDockerDriver } from ${JSON.stringify(resolve('services/gateway/drivers/docker/driver.ts'))};
-const driver = await createDockerDriver(${JSON.stringify({ ...alone, sharedParent: true, parentsFolder: `${alone.dataDir}/parents` })});
+const driver = await createDockerDriver(${JSON.stringify(aloneOptions)});
 await driver.create(${JSON.stringify(spec)}, AbortSignal.timeout(60_000));
 console.log('created');
 setInterval(() => {}, 1000);
@@ -99,7 +109,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
     sharedParent: true,
     parentsFolder: join(dataDir, 'parents'),
     onFork: (failure) => forks.push(failure),
-    forkDeadlines: { forkMs: 10_000, closeMs: 1000 },
+    forkDeadlines,
   });
   const { create, end, endAll, inKernel, factsOf, seenOfServer, serverOf } = createForkedBoxes(driver, image);
 

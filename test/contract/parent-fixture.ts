@@ -2,11 +2,14 @@ import { open, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { Driver, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
+import type { ForkDeadlines } from '../../services/gateway/drivers/parent/parents.ts';
 import { callBox, evalInBox, type ServedInstance, waitUntilRunning } from './box-client.ts';
 import { processesOf } from './host-census.ts';
 
 const deadlineMs = 60_000;
 export const deadline = () => AbortSignal.timeout(deadlineMs);
+/** Beside other tests a parent takes long to start. A fork that fails ends soon. */
+export const forkDeadlines: ForkDeadlines = { startWaitMs: 30_000, forkMs: 10_000, closeMs: 1000 };
 const limits = { cpus: 1, memoryMb: 1024, diskMb: 96, pids: 128 };
 /** With so little memory a box has no fork server of its own. */
 export const littleMemory = { ...limits, memoryMb: 320 };

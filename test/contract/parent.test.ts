@@ -13,7 +13,16 @@ import { nextLine } from '../../services/gateway/drivers/parent/line.ts';
 import { hasDriver } from './available.ts';
 import { callBox } from './box-client.ts';
 import { processesOf } from './host-census.ts';
-import { createForkedBoxes, deadline, type ForkedBox, holds, isServer, littleMemory, until } from './parent-fixture.ts';
+import {
+  createForkedBoxes,
+  deadline,
+  type ForkedBox,
+  forkDeadlines,
+  holds,
+  isServer,
+  littleMemory,
+  until,
+} from './parent-fixture.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cbx-'));
 const forks: unknown[] = [];
@@ -65,7 +74,7 @@ const connectTo = (parent: number) => {
 
 /** Creates an instance with a driver of its own in a process of its own, which then waits. */
 const startGateway = async (name: string, parentsFolder: string): Promise<ChildProcess> => {
-  const options = { dataDir: join(dataDir, name), deployment: `${name}-${process.pid}`, parentsFolder };
+  const options = { dataDir: join(dataDir, name), deployment: `${name}-${process.pid}`, parentsFolder, forkDeadlines };
   const limits = { ...littleMemory, diskMb: 64 };
   const spec = { id: `${name}-${process.pid}`, token: 'x'.repeat(40), image: '', limits, network: 'none' };
   const script = `
@@ -91,7 +100,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
     deployment: `parent-${process.pid}`,
     parentsFolder: join(dataDir, 'parents'),
     onFork: (failure) => forks.push(failure),
-    forkDeadlines: { forkMs: 10_000, closeMs: 1000 },
+    forkDeadlines,
   });
   const { create, end, endAll, inKernel, factsOf, seenOfServer, serverOf } = createForkedBoxes(driver, '');
 

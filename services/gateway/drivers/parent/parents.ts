@@ -3,13 +3,12 @@ import { orAborted } from '../../../waiting/or-aborted.ts';
 import type { ForkRequest, Parent } from './parent.ts';
 
 const startMs = 30_000;
-/** A box waits this long for the start of a parent. */
-const startWaitMs = 10_000;
 /** No other parent is started for this long after one that forked nothing. */
 const pauseMs = 10_000;
 
-/** How long a fork may take, and how long the processes of one that failed may take to end. */
+/** How long a box waits for the start of a parent and for its fork, and how long the processes of a fork that failed may take to end. */
 export interface ForkDeadlines {
+  startWaitMs: number;
   forkMs: number;
   closeMs: number;
 }
@@ -34,7 +33,7 @@ export interface Parents {
 export const createParents = (
   start: (signal: AbortSignal) => Promise<Parent>,
   onFork: (failure?: unknown) => void = () => {},
-  { forkMs, closeMs }: ForkDeadlines = { forkMs: 10_000, closeMs: 5000 },
+  { startWaitMs, forkMs, closeMs }: ForkDeadlines = { startWaitMs: 10_000, forkMs: 10_000, closeMs: 5000 },
 ): Parents => {
   let current: Promise<Parent> | undefined;
   let hasForked = false;
