@@ -61,7 +61,7 @@ const failureOf = ({ message, assertionResults }: FileResult): string =>
     .join('\n') || message;
 
 /**
- * Runs the test files that `wanted` names, or all if it is empty. A few failed files are run once more by themselves: one that
+ * Runs the test files that `wanted` names, or all if it is empty. A few failed files are run once more, one at a time: one that
  * passes then has a flaky test or a fault that only a busy machine shows, and counts as unsteady; one that fails again has failed.
  */
 export const runTestFiles = async (wanted: readonly string[], options: TestFilesOptions): Promise<TestFilesOutcome> => {
@@ -73,7 +73,7 @@ export const runTestFiles = async (wanted: readonly string[], options: TestFiles
     const files = failed.map((file) => ({ name: relative(projectFolder, file.name), output: failureOf(file) }));
     const names = files.map(({ name }) => name);
     await options.beforeAgain(names);
-    const again = await runVitest(names, options);
+    const again = await runVitest(names, { ...options, env: { ...options.env, CODEBOX_TEST_WORKERS: '1' } });
     if (again.numFailedTests === 0) {
       unsteady = files;
       const steady = found.testResults.filter((file) => !hasFailed(file));
