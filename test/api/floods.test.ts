@@ -1,3 +1,5 @@
+import { type IncomingMessage, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Box } from '#contract';
 import { frames, isClosed, mostCpuMsOf, mostCpuMsOfKeys, mostMs } from './flood.ts';
@@ -34,6 +36,37 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
     expect(await mostCpuMsOfKeys(gateway, socket)).toBeLessThan(mostMs);
     socket.ws.close();
     await socket.closed;
+  });
+
+  test.each([
+    ['an execution', () => `/v1/boxes/${box.id}/executions`, 7_000_000],
+    // The response has the output twice, and is stored up to 8 MiB.
+    ['a run whose response is stored', () => '/v1/run', 3_500_000],
+  ])('repeated requests of %s have four responses in memory at a time, until they are read', async (_, path, size) => {
+    const headers = { 'idempotency-key': `large ${path()}` };
+    const code = { language: 'python', code: `print("x" * ${size})` };
+    const ask = async () => JSON.stringify((await gateway.post(path(), code, headers)).body).length;
+    expect(await ask()).toBeGreaterThan(7_000_000);
+    const askAndReadNothing = () =>
+      new Promise<IncomingMessage>((done) => {
+        const authorization = `Bearer ${gateway.key}`;
+        const type = { 'content-type': 'application/json' };
+        const options = { method: 'POST', agent: false, headers: { ...headers, ...type, authorization } };
+        const sent = request(`${gateway.url}${path()}`, options, done);
+        sent.on('error', () => {});
+        sent.end(JSON.stringify(code));
+      });
+    const unread = await Promise.all(Array.from({ length: 4 }, askAndReadNothing));
+    expect(unread.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200]);
+    let isRead = false;
+    const fifth = ask().finally(() => {
+      isRead = true;
+    });
+    await sleep(1000);
+    expect(isRead).toBe(false);
+    unread[0]?.destroy();
+    expect(await fifth).toBeGreaterThan(7_000_000);
+    for (const response of unread) response.destroy();
   });
 
   test('the open requests of a tenant are bounded, and ended ones make room', async () => {

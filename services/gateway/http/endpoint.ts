@@ -15,6 +15,7 @@ import { type RouteScope, requireScope } from './admission/admission.ts';
 import { type Env, noteBox } from './env.ts';
 import { respondOnce } from './idempotency/idempotency.ts';
 import type { KeyClaims } from './idempotency/key-claims.ts';
+import { createLargeResponses } from './idempotency/large-responses.ts';
 
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends BareSpec<P, Q, B> {
   scope: RouteScope;
@@ -59,6 +60,7 @@ export interface EndpointsOptions extends BareOptions<Env> {
 export const createEndpoints = ({ claims, admit = requireScope, ...options }: EndpointsOptions) => {
   const { app, registry, routes, ...bare } = createBareEndpoints<Env>(options);
 
+  const sendLarge = createLargeResponses();
   const admissionOf = (spec: { scope: RouteScope; isCapability?: true; idempotent?: unknown }) => ({
     security: spec.isCapability ? [] : securityOf(spec.scope),
     admit: (c: Context<Env>) => admit(c, spec.scope),
@@ -101,7 +103,7 @@ export const createEndpoints = ({ claims, admit = requireScope, ...options }: En
           onlyAbandoned: options.onlyAbandoned ?? false,
           leftNothing: async (reference: Reference) => (await options.leftNothing?.(input, reference)) ?? false,
         };
-        return await respondOnce({ c, claims, key, hash, respond, replay });
+        return await respondOnce({ c, claims, sendLarge, key, hash, respond, replay });
       });
     },
 

@@ -26,7 +26,8 @@ export interface KeyRecord {
   requestHash: string;
   /** Null while the first request is still in progress. */
   status: number | null;
-  body: string | null;
+  /** The length of the body of the response; null when it is not stored. */
+  bodyBytes: number | null;
   contentType: string | null;
   /** The object that the request created or started; null until it may exist. */
   reference: Reference | null;
@@ -44,6 +45,8 @@ const claimAttempts = 20;
 const isAbandoned = sql<boolean>`(${idempotencyKeys.status} is null and not ${isServing(idempotencyKeys.gatewayId)})`;
 /** A row that is older than the column has only the path. */
 const reference = sql<Reference | null>`coalesce(${idempotencyKeys.reference}, idempotency_reference(${idempotencyKeys.location}))`;
+const { body: bodyColumn, ...columns } = getTableColumns(idempotencyKeys);
+const bodyBytes = sql<number | null>`octet_length(${bodyColumn})`;
 const isSame = (column: PgColumn, value: unknown): SQL => sql`${column} is not distinct from ${value}`;
 
 /** The Idempotency-Keys of each tenant, with the responses to their requests. */
@@ -58,7 +61,7 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
 
   const find = async (tenantId: string, key: string): Promise<KeyRecord | undefined> => {
     const [row] = await db
-      .select({ ...getTableColumns(idempotencyKeys), reference, isAbandoned })
+      .select({ ...columns, bodyBytes, reference, isAbandoned })
       .from(idempotencyKeys)
       .where(where(tenantId, key));
     return row && { ...row, isOwn: row.gatewayId === gateway };
@@ -66,6 +69,12 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
 
   return {
     find,
+
+    /** Returns the stored body of a response; null when it is not stored. */
+    async bodyOf(tenantId: string, key: string): Promise<string | null> {
+      const [row] = await db.select({ body: bodyColumn }).from(idempotencyKeys).where(where(tenantId, key));
+      return row?.body ?? null;
+    },
 
     /**
      * Claims the key for a new request; returns the record of the earlier request when there is one. Throws `conflict` when the key

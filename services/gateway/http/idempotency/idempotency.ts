@@ -6,6 +6,7 @@ import type { KeyRecord } from '../../store/idempotency.ts';
 import type { Reference } from '../../store/reference.ts';
 import type { Env } from '../env.ts';
 import type { Claim, KeyClaims } from './key-claims.ts';
+import type { SendLarge } from './large-responses.ts';
 import { locationOf } from './location.ts';
 import { storeStream } from './stored-stream.ts';
 
@@ -24,6 +25,7 @@ interface Replay {
 export interface RespondOnce {
   c: Context<Env>;
   claims: KeyClaims;
+  sendLarge: SendLarge;
   key: string;
   /** The hash of method, path and body: the same key with another hash is a mistake of the caller. */
   hash: string;
@@ -33,6 +35,8 @@ export interface RespondOnce {
 
 /** A longer body is not stored: its request is still not done again, and repeating it is a `conflict`. */
 const maxStoredBytes = 8 * 1024 * 1024;
+/** A tenant may have a few longer stored responses in memory at a time. */
+const largeBytes = 64 * 1024;
 
 /**
  * Performs a request once per tenant and key: a repeated request gets the first response, or is joined to what the first one
@@ -42,14 +46,29 @@ const maxStoredBytes = 8 * 1024 * 1024;
  * so is any key whose work has failed and left nothing; otherwise the repeated request is joined to that work, or its effect is
  * unknown: code that may have run is never run again.
  */
-export const respondOnce = async ({ c, claims, key, hash, respond, replay }: RespondOnce): Promise<Response> => {
+export const respondOnce = async ({
+  c,
+  claims,
+  sendLarge,
+  key,
+  hash,
+  respond,
+  replay,
+}: RespondOnce): Promise<Response> => {
   const { claim, known } = await claims.take({
     tenantId: c.get('tenant'),
     key,
     requestHash: hash,
     isVoid: (found) => isVoid(found, hash, replay),
   });
-  return claim ? await respondFirst(c, claim, respond, replay) : await repeat(c, known, hash, replay);
+  if (claim) return await respondFirst(c, claim, respond, replay);
+  const respondStored = async (): Promise<Response> => {
+    const body = await claims.bodyOf(c.get('tenant'), key);
+    if (body === null) throw noLongerStored();
+    return c.body(body, known.status as 200, { 'Content-Type': known.contentType ?? 'application/json' });
+  };
+  const stored = () => ((known.bodyBytes ?? 0) > largeBytes ? sendLarge(c, '', respondStored) : respondStored());
+  return await repeat(c, known, hash, replay, stored);
 };
 
 const respondFirst = async (
@@ -116,6 +135,7 @@ const repeat = async (
   known: KeyRecord,
   hash: string,
   replay: Replay | undefined,
+  respondStored: () => Promise<Response>,
 ): Promise<Response> => {
   if (known.requestHash !== hash) {
     throw new CodeBoxError(
@@ -128,9 +148,7 @@ const repeat = async (
   const { reference } = known;
   const canJoin = replay !== undefined && reference !== null && !(isInProgress && replay.onlyAbandoned);
   if (reference !== null) c.header('Content-Location', locationOf(reference));
-  if (known.status !== null && known.body !== null && !(canJoin && streamFormat(c))) {
-    return c.body(known.body, known.status as 200, { 'Content-Type': known.contentType ?? 'application/json' });
-  }
+  if (known.status !== null && known.bodyBytes !== null && !(canJoin && streamFormat(c))) return await respondStored();
   if (canJoin) {
     return await replay.join(reference).catch((error: unknown) => {
       // The reference is recorded but nothing is there: the work is still being started, or never was.
@@ -142,11 +160,15 @@ const repeat = async (
   }
   if (isInProgress) throw inProgress();
   if (known.status === null || known.status === failed) throw unknownEffect();
-  throw new CodeBoxError('conflict', notStored, { reason: 'answer_not_kept' });
+  throw noLongerStored();
 };
 
-const notStored =
-  'The first request with this Idempotency-Key was done and is not done again. Its response is no longer stored: it was too long, or newer ones have replaced it.';
+const noLongerStored = () =>
+  new CodeBoxError(
+    'conflict',
+    'The first request with this Idempotency-Key was done and is not done again. Its response is no longer stored: it was too long, or newer ones have replaced it.',
+    { reason: 'answer_not_kept' },
+  );
 
 const inProgress = () =>
   new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {

@@ -5,12 +5,21 @@ import type { KeyClaim, KeyRecord, StoredResponse } from '../../store/idempotenc
 import type { Reference } from '../../store/reference.ts';
 import { createKeyClaims } from './key-claims.ts';
 
-const nothing = { status: null, body: null, contentType: null, reference: null, mayHaveStarted: false };
+const nothing = {
+  status: null,
+  body: null,
+  bodyBytes: null,
+  contentType: null,
+  reference: null,
+  mayHaveStarted: false,
+};
 const mebibyte = 1024 * 1024;
+
+type Row = KeyRecord & Pick<StoredResponse, 'body'>;
 
 /** Claims on an in-memory table of keys, which is down while `isAway` is true. */
 const setUp = () => {
-  const rows = new Map<string, KeyRecord>();
+  const rows = new Map<string, Row>();
   const state = { isAway: false };
   const ifThere =
     <A extends unknown[], T>(work: (...args: A) => T) =>
@@ -18,13 +27,14 @@ const setUp = () => {
       if (state.isAway) throw new Error('wrapped', { cause: new CodeBoxError('unavailable', 'away') });
       return work(...args);
     };
-  const change = ({ key, id }: KeyClaim, what: Partial<KeyRecord>): boolean => {
+  const change = ({ key, id }: KeyClaim, what: Partial<Row>): boolean => {
     const row = rows.get(key);
     if (row?.claimId === id) rows.set(key, { ...row, ...what });
     return row?.claimId === id;
   };
   const idempotency = {
     find: ifThere((_: string, key: string) => rows.get(key)),
+    bodyOf: ifThere((_: string, key: string) => rows.get(key)?.body ?? null),
     claim: ifThere(({ key, id }: KeyClaim, requestHash: string) => {
       const known = rows.get(key);
       if (!known) rows.set(key, { ...nothing, requestHash, claimId: id, isOwn: true, isAbandoned: false });
@@ -39,7 +49,7 @@ const setUp = () => {
       change(claim, { mayHaveStarted: true, reference: reference ?? null });
     }),
     complete: ifThere((claim: KeyClaim, answer: StoredResponse) => {
-      change(claim, answer);
+      change(claim, { ...answer, bodyBytes: answer.body?.length ?? null });
     }),
     release: ifThere((claim: KeyClaim) => {
       if (change(claim, {})) rows.delete(claim.key);

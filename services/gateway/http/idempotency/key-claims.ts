@@ -7,7 +7,7 @@ import type { Reference } from '../../store/reference.ts';
 import type { KeyBounds } from './key-bounds.ts';
 
 export interface KeyClaimsOptions {
-  idempotency: Pick<IdempotencyStore, 'find' | 'claim' | 'takeOver' | 'advance' | 'complete' | 'release'>;
+  idempotency: Pick<IdempotencyStore, 'find' | 'bodyOf' | 'claim' | 'takeOver' | 'advance' | 'complete' | 'release'>;
   bounds: KeyBounds;
   background: Pick<Background, 'signal' | 'attempt' | 'run'>;
 }
@@ -152,6 +152,9 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
   const knownAs = (record: KeyRecord): Taken => ({ known: record, claim: undefined });
 
   return {
+    /** Returns the stored body of a response; null when it is no longer stored. */
+    bodyOf: idempotency.bodyOf,
+
     /**
      * Claims a key for a request, or returns the record of the request that claimed it before. Throws `conflict` while the key changes
      * hands, `unavailable` while the database is, and `too_many_requests` when the tenant has used all its keys.

@@ -39,10 +39,12 @@ export const createLargeResponses = () => {
   };
 };
 
+export type SendLarge = ReturnType<typeof createLargeResponses>;
+
 const tooMany = () =>
   new CodeBoxError(
     'too_many_requests',
-    'Too many large responses of this box are still being sent. Read them to their end, then try again.',
+    'Too many large responses are still being sent. Read them to their end, then try again.',
     { retryAfterSeconds: 1 },
   );
 

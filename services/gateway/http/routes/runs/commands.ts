@@ -12,7 +12,6 @@ import {
 import { largeJson } from '../../../../json/json-bounds.ts';
 import { type CommandStart, type Commands, toCommand } from '../../../boxes/runs/commands.ts';
 import type { Endpoints, Input } from '../../endpoint.ts';
-import { createLargeResponses } from '../../idempotency/large-responses.ts';
 import { boxParams } from '../boxes/boxes.ts';
 import { addInputRoute } from './input.ts';
 import { createRunResponses, detachedHeaders, startedHeaders } from './run-responses.ts';
@@ -60,7 +59,6 @@ export const startsCommand = (runs: CommandResponses, { whole, detached }: { who
 /** `/v1/boxes/{box}/commands`: processes outside of kernels. */
 export const addCommandRoutes = (endpoints: Endpoints, commands: Commands, runs: CommandResponses): void => {
   const { add } = endpoints;
-  const sendLarge = createLargeResponses();
   add(
     {
       method: 'post',
@@ -110,7 +108,7 @@ export const addCommandRoutes = (endpoints: Endpoints, commands: Commands, runs:
       responses: { 200: { description: 'The command.', schema: commandSchema } },
     },
     ({ c, tenant, params: { box, command } }) =>
-      sendLarge(c, box, async () => c.json(await commands.readWhole({ tenant, box }, command))),
+      runs.sendLarge(c, box, async () => c.json(await commands.readWhole({ tenant, box }, command))),
   );
 
   add(

@@ -18,7 +18,6 @@ import { toExecution, toExecutionSummary } from '../../../boxes/runs/execution-v
 import type { Executions } from '../../../boxes/runs/executions.ts';
 import type { ExecutionRow } from '../../../store/box/executions.ts';
 import type { Endpoints } from '../../endpoint.ts';
-import { createLargeResponses } from '../../idempotency/large-responses.ts';
 import { boxParams } from '../boxes/boxes.ts';
 import { addInputRoute } from './input.ts';
 import { createRunResponses, detachedHeaders, startedHeaders } from './run-responses.ts';
@@ -34,11 +33,12 @@ const executionTypes = {
 /** `/v1/boxes/{box}/executions`: start, read, stream and interrupt executions, and send input to them. */
 export const addExecutionRoutes = (endpoints: Endpoints, executions: Executions, stopping: AbortSignal): void => {
   const { add } = endpoints;
-  const sendLarge = createLargeResponses();
   const runs = createRunResponses<ExecutionEvent, ExecutionRow>(
     {
       name: 'execution',
       async find({ ref, id }) {
+        const known = await executions.find(ref, id);
+        if (known.status !== 'running') return known;
         const { row, done, events } = await executions.read(ref, id);
         if (row.status !== 'running' || done || events) return row;
         // Recorded, but not in its box yet, which may still refuse it.
@@ -123,7 +123,7 @@ export const addExecutionRoutes = (endpoints: Endpoints, executions: Executions,
       responses: { 200: { description: 'The execution.', schema: executionSchema } },
     },
     ({ c, tenant, params: { box, execution } }) =>
-      sendLarge(c, box, async () => c.json(toExecution(await executions.read({ tenant, box }, execution)))),
+      runs.sendLarge(c, box, async () => c.json(toExecution(await executions.read({ tenant, box }, execution)))),
   );
 
   add(

@@ -3,6 +3,7 @@ import type { CommandEvent, ExecutionEvent } from '#contract';
 import { resumeAfter, streamEvents, streamFormat } from '../../../../http/bodies/stream.ts';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { Env } from '../../env.ts';
+import { createLargeResponses } from '../../idempotency/large-responses.ts';
 import { locationOf } from '../../idempotency/location.ts';
 
 /** The headers of the response to the start of a run, for the OpenAPI document. */
@@ -42,11 +43,28 @@ export interface StartedRun<E, A> {
 /** Called with the id of a run that is about to start. */
 type OnAccepted = (id: string) => Promise<void>;
 
+/** A longer run is read again when its response is sent. */
+const smallCharacters = 64 * 1024;
+
+/** Reads the events of a run to its end, and returns them if they are small: many requests may wait for the end of one run. */
+const readSmall = async <E>(events: AsyncGenerator<E>): Promise<E[] | undefined> => {
+  let small: E[] | undefined = [];
+  let size = 0;
+  for await (const event of events) {
+    if (small === undefined) continue;
+    size += JSON.stringify(event).length;
+    if (size > smallCharacters) small = undefined;
+    else small.push(event);
+  }
+  return small;
+};
+
 /** Responds to the start of a run: with the whole run after its end, a stream, or at once when it is detached; and to repeated requests. */
 export const createRunResponses = <E extends CommandEvent | ExecutionEvent, A>(
   kind: RunKind<E, A>,
   stopping: AbortSignal,
 ) => {
+  const sendLarge = createLargeResponses();
   const referenceTo = ({ ref, id }: RunPlace) => ({ kind: kind.name, box: ref.box, id });
 
   const stream = (c: Context<Env>, format: 'ndjson' | 'sse', events: AsyncGenerator<E>, leave: AbortController) =>
@@ -79,6 +97,9 @@ export const createRunResponses = <E extends CommandEvent | ExecutionEvent, A>(
   };
 
   return {
+    /** Bounds the responses with the whole output of a run, as for a repeated request. */
+    sendLarge,
+
     /** Starts a run by `begin` and responds. `onAccepted` is given when the id has to be recorded before the run starts. */
     async start(
       c: Context<Env>,
@@ -101,10 +122,14 @@ export const createRunResponses = <E extends CommandEvent | ExecutionEvent, A>(
     async replay(c: Context<Env>, place: RunPlace, isDetached: boolean | undefined): Promise<Response> {
       // Before a stream starts, so that a run that is no longer known is a 404.
       const known = await kind.find(place);
-      if (!isDetached) kind.expectReader(place.ref);
       if (isDetached) return await accepted(c, place, known);
+      kind.expectReader(place.ref);
       const leave = new AbortController();
-      return await respond(c, place, known, kind.events(place, 0, leave.signal), leave);
+      const events = () => kind.events(place, 0, leave.signal);
+      if (streamFormat(c)) return await respond(c, place, known, events(), leave);
+      const small = await readSmall(events());
+      if (small !== undefined) return c.json(kind.whole(place, known, small));
+      return await sendLarge(c, place.ref.box, () => respond(c, place, known, events(), leave));
     },
 
     /** Streams the events of a run after the last one that the client has. */
