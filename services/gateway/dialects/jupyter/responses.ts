@@ -24,8 +24,9 @@ export const respondWith = (
     'x-request-id': c.get('requestId'),
     ...(typeof modified === 'string' && !Number.isNaN(Date.parse(modified)) && { 'last-modified': modified }),
   };
-  if (status === 204 || status === 304) {
-    body.resume();
+  // Hono drops the body of a response to HEAD without ending it.
+  if (status === 204 || status === 304 || c.req.method === 'HEAD') {
+    body.destroy();
     return new Response(null, { status, headers: named });
   }
   return new Response(Readable.toWeb(body) as ReadableStream, { status, headers: named });

@@ -52,7 +52,11 @@ export const addNotebookRoutes = ({ add }: Endpoints, notebooks: Notebooks, runs
     },
     async ({ c, tenant, params, query }) => {
       const body = await notebooks.export({ tenant, box: params.box }, query);
-      return c.body(Readable.toWeb(body) as ReadableStream, 200, downloadHeaders('notebook.ipynb', notebookType));
+      const headers = downloadHeaders('notebook.ipynb', notebookType);
+      if (c.req.method !== 'HEAD') return c.body(Readable.toWeb(body) as ReadableStream, 200, headers);
+      // Hono drops the body of a response to HEAD without ending it.
+      body.destroy();
+      return c.body(null, 200, headers);
     },
   );
 };
