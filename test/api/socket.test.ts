@@ -173,6 +173,23 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     socket.ws.close();
   });
 
+  test('messages are not read while large ones wait for their start', async () => {
+    // Something that accepts connections and never responds, so that the first start waits for its file.
+    await gateway.run(box.id, 'import socket\nmute = socket.create_server(("127.0.0.1", 5999))');
+    const socket = await open();
+    const files = [{ path: 'late', url: 'http://127.0.0.1:5999/' }];
+    socket.sendJson({ id: 'first', op: 'execute', code: '1', files });
+    const base64 = Buffer.alloc(7 * 1024 * 1024).toString('base64');
+    for (let n = 0; n < 6; n++)
+      socket.sendJson({ id: `n${n}`, op: 'execute', code: '1', files: [{ path: 'large', base64 }] });
+    await sleep(1500);
+    expect(socket.ws.bufferedAmount).toBeGreaterThan(2 * base64.length);
+    await gateway.run(box.id, 'mute.close()');
+    expect(await socket.json(({ id }) => id === 'first')).toMatchObject({ type: 'problem' });
+    expect((await eventsOf(socket, 'n5')).at(-1)).toMatchObject({ status: 'ok' });
+    socket.ws.close();
+  });
+
   test('a connection is refused before the upgrade, accepts a ticket, and ends with its box or its key', async () => {
     const path = `/v1/boxes/${box.id}/ws`;
     expect(await refusalOf(gateway, path, {})).toMatchObject({ status: 401, problem: { code: 'unauthorized' } });

@@ -27,6 +27,8 @@ type Operation = Exclude<SocketRequest, { op: 'ping' }>;
 
 /** The most operations of one connection at a time. */
 const maxOperations = 64;
+/** While more bytes of messages wait for their operations to start, no further ones are read. */
+const maxWaitingBytes = 16 * 1024 * 1024;
 
 /**
  * Serves many executions over one WebSocket. Operations are concurrent, and each pauses while the client does not read; code starts in
@@ -38,6 +40,8 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
   const open = new Set<string>();
   const { closed } = peer;
   let lastStart: Promise<unknown> = Promise.resolve();
+  let waitingBytes = 0;
+  let room: PromiseWithResolvers<void> | undefined;
   const send = (message: SocketMessage) => peer.send(JSON.stringify(message));
 
   const refuse = async (id: string | null, thrown: unknown) => {
@@ -100,7 +104,7 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
     await send({ id, type: 'accepted', execution });
   };
 
-  const begin = (operation: Operation): Promise<void> | undefined => {
+  const begin = (operation: Operation, bytes: number): Promise<void> | undefined => {
     const { id } = operation;
     if (open.has(id))
       return refuseFrame(id, new CodeBoxError('conflict', 'An operation with this id is in progress; use another id.'));
@@ -113,7 +117,14 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
     void perform(operation)
       .catch((error: unknown) => (closed.aborted ? undefined : refuse(id, error)))
       .finally(() => open.delete(id));
-    return undefined;
+    waitingBytes += bytes;
+    void lastStart.then(() => {
+      waitingBytes -= bytes;
+      if (waitingBytes <= maxWaitingBytes) room?.resolve();
+    });
+    if (waitingBytes <= maxWaitingBytes) return undefined;
+    room = Promise.withResolvers();
+    return room.promise;
   };
 
   peer.receive((data, isBinary) => {
@@ -123,7 +134,7 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
     }
     const frame = readFrame(socketRequestSchema, data);
     if (!('value' in frame)) return refuseFrame(frame.id, faulty(frame.faults));
-    if (frame.value.op !== 'ping') return begin(frame.value);
+    if (frame.value.op !== 'ping') return begin(frame.value, data.length);
     return peer.tolerate() ? send({ type: 'pong' }) : undefined;
   });
 };
