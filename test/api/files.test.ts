@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, decodePath, encodePath, type FileEntry } from '#contract';
 import { anyDriver, drivers, mainDriver, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { rawRequest } from './servers.ts';
 
 const megabyte = 1024 * 1024;
 /** Far more than a gateway may grow by. */
@@ -211,6 +212,8 @@ describe.each(drivers)('files on the %s driver', (driver) => {
       'multi/zwö 2.txt',
     ]);
     expect((await gateway.run(box.id, 'open("multi/zwö 2.txt").read()')).text).toBe("'two'");
+    // The target of a request may be an absolute URL.
+    expect((await rawRequest(gateway, `${gateway.url}${at('multi/one.txt')}`)).text).toBe('one');
     const bad = new FormData();
     bad.append('a', new Blob(['x']), '../escape.txt');
     const refused = await gateway.call(`/v1/boxes/${box.id}/files`, { method: 'POST', body: bad });
@@ -229,7 +232,7 @@ describe.each(drivers)('files on the %s driver', (driver) => {
       `POST /v1/boxes/${box.id}/files HTTP/1.1`,
       'Host: localhost',
       `Authorization: Bearer ${gateway.key}`,
-      'Content-Type: multipart/form-data; boundary=cut',
+      'Content-Type: Multipart/Form-Data; boundary=cut',
       'Content-Length: 1000000',
     ];
     socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);

@@ -298,7 +298,8 @@ const readParams = async <E extends HttpEnv>(
     params[name] = idPattern.test(id) && id.length <= longestOf(schema, name) ? id : nobody;
   }
   if (restOf === undefined) return params;
-  const raw = (c.env?.incoming?.url ?? c.req.path).split('?', 1)[0] ?? '';
+  // A request target may be an absolute URL.
+  const raw = (c.env?.incoming?.url ?? c.req.path).replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? '';
   const encoded = restOf.exec(raw)?.[1] ?? '';
   try {
     params.path = decodePath(encoded);

@@ -32,7 +32,7 @@ export const addFileOperationRoutes = ({ add }: Endpoints, files: Files): void =
     async ({ c, tenant, params }) => {
       const ref = { tenant, box: params.box };
       const type = c.req.header('content-type') ?? '';
-      if (!type.startsWith('multipart/form-data')) {
+      if (!type.toLowerCase().startsWith('multipart/form-data')) {
         const operation = checkInput(fileOperationSchema, (await readJsonBody(c)).value, '');
         const leave = new AbortController();
         c.env?.outgoing?.once('close', () => leave.abort());
