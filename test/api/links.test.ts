@@ -109,6 +109,8 @@ describe.each(anyDriver)('links to files on the %s driver', (driver) => {
   test('a link is for its method, its file and nothing else', async () => {
     const [get, write] = [await make({ path: 'table.csv' }), await make({ path: 'w', method: 'PUT' })];
     expect(await statusOf(get.url, { method: 'PUT', body: 'x' })).toBe(405);
+    expect((await use(get.url, { method: 'PUT', body: 'x' })).headers.get('allow')).toBe('GET, HEAD');
+    expect((await use(write.url)).headers.get('allow')).toBe('PUT');
     expect(await statusOf(get.url, { method: 'DELETE' })).toBe(405);
     expect(await statusOf(write.url)).toBe(405);
     expect(await statusOf(`${get.url}/../../boxes`)).toBe(401);

@@ -4,6 +4,7 @@ import {
   createdLinkSchema,
   createLinkSchema,
   fileEntrySchema,
+  hasCode,
   type Link,
   linkPageSchema,
   pageQuerySchema,
@@ -87,6 +88,7 @@ export const addLinkedFileRoutes = ({ add }: Endpoints, links: Links): void => {
         : links.open(params.token, { conditions, range: c.req.header('range') });
     const { link, found, body } = await look().catch((error: unknown) => {
       if (error instanceof NoSuchRange) setFileSize(c, error);
+      if (hasCode(error, 'method_not_allowed')) c.header('Allow', 'PUT');
       throw error;
     });
     const name = link.download ?? (link.path.split('/').at(-1) || 'data');
@@ -133,10 +135,14 @@ export const addLinkedFileRoutes = ({ add }: Endpoints, links: Links): void => {
     async ({ c, params }) => {
       using upload = openUpload(c);
       const length = c.req.header('content-length');
-      const { entry, isNew } = await links.put(params.token, upload.body, {
+      const options = {
         conditions: conditionsOf(c),
         sizeBytes: length === undefined ? undefined : Number(length),
         signal: upload.signal,
+      };
+      const { entry, isNew } = await links.put(params.token, upload.body, options).catch((error: unknown) => {
+        if (hasCode(error, 'method_not_allowed')) c.header('Allow', 'GET, HEAD');
+        throw error;
       });
       if (entry.etag) c.header('ETag', entry.etag);
       return c.json(entry, isNew ? 201 : 200);
