@@ -54,6 +54,8 @@ export const listen = async (
       failed(error.code === 'EADDRINUSE' ? new ConfigurationError(inUse) : error);
     });
   });
+  // A connection that cannot be accepted, for want of descriptors, must not end the process.
+  server.on('error', (error) => process.emitWarning(error));
   server.maxConnections = Math.max(leastConnections, 2 * openRequests);
   server.on('request', ({ socket }, response) => {
     // Fires when nothing has moved on the connection; waiting for a response may take long.
