@@ -155,6 +155,18 @@ test('an ended box gets neither an instance nor a place in the queue', async () 
   expect(await store.pools.warm('none', '', 10)).toHaveLength(1);
 });
 
+test('a box that ends while it waits for its restore is no longer in the queue', async () => {
+  const [store] = stores;
+  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null }, most);
+  if (!begun) throw new Error('the box was not written');
+  const { id } = begun.box;
+  await store.waiting.join(begun.box, { ...wanted, generation: null }, 60_000);
+  await admin.query("update boxes set state = 'hibernated', expires_at = now() where id = $1", [id]);
+  expect((await store.boxes.endOverdue('none', [], 10, 0)).map((box) => box.id)).toEqual([id]);
+  expect((await admin.query('select from waiting where box_id = $1', [id])).rowCount).toBe(0);
+  expect((await store.waiting.admit('none', [id], most, () => newId('i'))).admitted).toEqual([]);
+});
+
 test('concurrent claims, starts and refills never exceed the memory ceiling', async () => {
   const [store] = stores;
   await fill(4);

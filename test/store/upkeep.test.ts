@@ -199,6 +199,22 @@ test('a box that ends while its last instance is removed becomes deleted, whiche
   expect(await ending).toMatchObject({ state: 'deleted' });
 });
 
+test('a box with two instances becomes deleted once both are gone', async () => {
+  const { box, instance } = await beginBox();
+  const former = newId('i');
+  await admin.query(
+    `insert into instances (id, driver, box_id, state, memory_mb)
+     select $1, driver, box_id, 'destroying', memory_mb from instances where id = $2`,
+    [former, instance],
+  );
+  await store.boxes.end(box, 'deleting', { code: 'deleted', detail: '' });
+  const stateOf = async () => (await admin.query('select state from boxes where id = $1', [box])).rows[0].state;
+  await store.instances.forget(instance);
+  expect(await stateOf()).toBe('deleting');
+  await store.instances.forget(former);
+  expect(await stateOf()).toBe('deleted');
+});
+
 test('old rows are purged kind by kind, also if one kind fails', async () => {
   const { box } = await beginBox();
   await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });

@@ -290,7 +290,7 @@ export const createBoxStore = (db: Database) => {
           and(inArray(boxes.id, [...quiet]), eq(boxes.onIdle, 'delete'), isIdle(lagMs)),
         ),
       );
-      return await db.transaction(async (tx) => {
+      const ended = await db.transaction(async (tx) => {
         const due = await tx
           .select({ id: boxes.id, isExpired: isPast })
           .from(boxes)
@@ -309,11 +309,13 @@ export const createBoxStore = (db: Database) => {
             .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()`, ...clearedAtEnd })
             .where(and(eq(boxes.id, id), overdue))
             .returning();
-          if (!row) continue;
-          ended.push(await releaseInstances(tx, row));
+          if (row) ended.push(await releaseInstances(tx, row));
         }
         return ended;
       });
+      // In statements of their own, which cannot deadlock with the admission of several waiting boxes.
+      for (const { id } of ended) await db.delete(waiting).where(eq(waiting.boxId, id));
+      return ended;
     },
 
     /** Returns boxes whose creation was abandoned: their gateway died, or they are `creating` for too long. */

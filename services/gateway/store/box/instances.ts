@@ -94,10 +94,12 @@ const lockBoxOf = async (tx: Pick<Database, 'select'>, id: string): Promise<Pick
 };
 
 /** `deleting` → `deleted`, for a box that has no instance left. */
-const markDeleted = (tx: Pick<Database, 'update'>, boxId: string) =>
-  tx
+const markDeleted = (tx: Pick<Database, 'select' | 'update'>, boxId: string) => {
+  const left = tx.select({ id: instances.id }).from(instances).where(eq(instances.boxId, boxId));
+  return tx
     .update(boxes)
     .set({ state: 'deleted', version: sql`${boxes.version} + 1` })
-    .where(and(eq(boxes.id, boxId), eq(boxes.state, 'deleting')));
+    .where(and(eq(boxes.id, boxId), eq(boxes.state, 'deleting'), notExists(left)));
+};
 
 export type InstanceStore = ReturnType<typeof createInstanceStore>;

@@ -1,4 +1,4 @@
-import { and, desc, eq, getTableColumns, isNull, ne, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, getTableColumns, isNull, ne, sql } from 'drizzle-orm';
 import { CodeBoxError, type Quotas, quotaNames, type TenantQuery, type UpdateTenant } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
@@ -103,10 +103,13 @@ export const createTenantStore = (db: Database) => {
           .update(apiKeys)
           .set({ revokedAt: sql`now()` })
           .where(and(eq(apiKeys.tenantId, id), isNull(apiKeys.revokedAt)));
+        const living = and(eq(boxes.tenantId, id), isNull(boxes.endedAt));
+        // In the order in which gateways that record use of boxes lock them.
+        await tx.select({ id: boxes.id }).from(boxes).where(living).orderBy(asc(boxes.id)).for('no key update');
         await tx
           .update(boxes)
           .set({ expiresAt: sql`now()`, version: sql`${boxes.version} + 1` })
-          .where(and(eq(boxes.tenantId, id), isNull(boxes.endedAt)));
+          .where(living);
         await tx.delete(templates).where(eq(templates.tenantId, id));
         await tx.delete(webhooks).where(eq(webhooks.tenantId, id));
         await tx.update(volumes).set({ state: 'deleting' }).where(eq(volumes.tenantId, id));
