@@ -17,18 +17,25 @@ export const blobsVariables = {
   AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
   AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
   AWS_SESSION_TOKEN: z.string().min(1).optional(),
-  AWS_REGION: z.string().min(1).default('us-east-1'),
+  AWS_REGION: z.string().min(1).optional(),
   AZURE_STORAGE_CONNECTION_STRING: z.string().min(1).optional(),
 };
 
 type BlobsVariables = z.output<z.ZodObject<typeof blobsVariables>>;
 
 /** Returns the configured blob store, by default `folder`. */
-export const toBlobsConfig = (values: BlobsVariables, folder: string): BlobsConfig => ({
-  place: values.CODEBOX_BLOBS ?? folder,
-  s3: { credentials: toCredentials(values), region: values.AWS_REGION },
-  azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
-});
+export const toBlobsConfig = (values: BlobsVariables, folder: string): BlobsConfig => {
+  const place = values.CODEBOX_BLOBS ?? folder;
+  return {
+    place,
+    s3: { credentials: toCredentials(values), region: values.AWS_REGION ?? regionOf(place) ?? 'us-east-1' },
+    azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
+  };
+};
+
+/** The region in the host name of S3, which refuses signatures for another one. */
+const regionOf = (place: string): string | undefined =>
+  /^s3\+https?:\/\/s3[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)\.amazonaws\.com/.exec(place)?.[1];
 
 const toCredentials = (values: BlobsVariables): S3Credentials | undefined => {
   const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN } = values;
