@@ -159,6 +159,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     log,
     owners,
     metrics,
+    metricsPort: config.metricsPort,
     chats,
     catalog,
     linkSeconds: config.linkSeconds,
@@ -193,7 +194,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   if (config.pageDir !== undefined) await servePage(app, config.pageDir, owners.greet);
 
   const owned = stack.move();
-  let server: HttpServer | undefined;
+  const servers: HttpServer[] = [];
   return {
     app,
     endpoints,
@@ -206,14 +207,16 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       const renew = background.oneAtATime('renew the leases of answers', generation.renew);
       const timers = [setInterval(sweep, sweepMs), setInterval(renew, renewMs)];
       owned.defer(async () => timers.forEach(clearInterval));
-      server = await listen(app, config.host, config.port);
+      if (config.metricsPort !== undefined) servers.push(await listen(app, config.host, config.metricsPort));
+      const server = await listen(app, config.host, config.port);
+      servers.push(server);
       return server.port;
     },
     async [Symbol.asyncDispose](): Promise<void> {
       stopping.abort();
       const stopAnswers = setTimeout(generation.stopAll, config.stopMs / 2);
       const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
-      await server?.close(config.stopMs);
+      await Promise.all(servers.map((server) => server.close(config.stopMs)));
       clearTimeout(leave);
       clearTimeout(stopAnswers);
       await owned.disposeAsync();

@@ -18,6 +18,7 @@ const environmentSchema = z.object({
   CODEBOX_API_KEY_FILE: z.string().min(1).optional(),
   CODEBOX_AGENT_HOST: z.string().min(1).default('127.0.0.1'),
   CODEBOX_AGENT_PORT: z.coerce.number().int().min(0).max(65_535).default(8090),
+  CODEBOX_AGENT_METRICS_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   CODEBOX_AGENT_OPEN: z.enum(['0', '1']).optional(),
   CODEBOX_AGENT_HOSTS: z.string().default('').transform(listOf),
   CODEBOX_AGENT_DATA_DIR: z.string().min(1).optional(),
@@ -42,6 +43,8 @@ export interface Config {
   apiKeyFile: string;
   host: string;
   port: number;
+  /** The only port of `/metrics`, which serves nothing else; undefined for the main one. */
+  metricsPort: number | undefined;
   /** Whether browsers are admitted without a key. */
   isOpen: boolean;
   /** Host names under which requests without a key are accepted; any when empty. */
@@ -85,6 +88,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     apiKeyFile: resolve(values.CODEBOX_API_KEY_FILE ?? `${dataDir}/dev-key`),
     host: values.CODEBOX_AGENT_HOST,
     port: values.CODEBOX_AGENT_PORT,
+    metricsPort: values.CODEBOX_AGENT_METRICS_PORT,
     isOpen: values.CODEBOX_AGENT_OPEN === undefined ? isLocal : values.CODEBOX_AGENT_OPEN === '1',
     hosts: [...(isLocal ? loopbackNames : []), ...values.CODEBOX_AGENT_HOSTS],
     dataDir,

@@ -1,4 +1,5 @@
-import type { Hono } from 'hono';
+import type { Hono, MiddlewareHandler } from 'hono';
+import { CodeBoxError } from '#contract';
 import { asCodeBoxError } from '../../http/problems/problem.ts';
 import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
 import { logRequests, refuseDotSegments, refuseManyHosts, refuseUnknown } from '../../http/server/requests.ts';
@@ -26,9 +27,19 @@ export interface RouteParts extends SystemParts, DialectParts {
 
 export interface AppOptions extends RouteParts {
   owners: Owners;
+  metricsPort: number | undefined;
   /** Aborted shortly before requests that still wait for an answer would be cut. */
   leaving: AbortSignal;
 }
+
+/** With a port of their own, the metrics are served there only, and nothing else is. */
+const separateMetrics =
+  (metricsPort: number | undefined): MiddlewareHandler<Env> =>
+  (c, next) => {
+    const isOnMetricsPort = c.env?.incoming?.socket.localPort === metricsPort;
+    if (metricsPort === undefined || isOnMetricsPort === (c.req.path === '/metrics')) return next();
+    throw new CodeBoxError('not_found', 'This path is not served on this port.');
+  };
 
 /** Paths that need no owner: they are public, or a token in them is enough. */
 const isOpenToAll = (path: string): boolean =>
@@ -44,6 +55,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
   app.use(refuseDotSegments());
+  app.use(separateMetrics(options.metricsPort));
   const boundOpen = limitOpenRequests();
   for (const path of ['/v1/*', '/gpt-code-ui/*']) {
     app.use(path, async (c, next) => {
