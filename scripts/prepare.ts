@@ -69,11 +69,17 @@ const readSettings = () => {
   return { ...config, stopMs: Math.max(config.stopMs, agent?.stopMs ?? 0) };
 };
 
+/** The URL at which a gateway on this machine is reached. */
+const urlOf = (host: string, port: number): string => {
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}`;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+};
+
 /** Does the set-up, in a process of its own because its modules are large. */
 const prepareAll = async (): Promise<Prepared> => {
   const { host, port, dataDir, stopMs } = readSettings();
   await mkdir(dataDir, { recursive: true });
-  const gatewayUrl = `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`;
+  const gatewayUrl = urlOf(host, port);
   return { env: await prepare(), dataDir, gatewayUrl, stopMs };
 };
 

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type AgentInfo, type Chat, createClient, type Page } from '#contract';
@@ -51,7 +51,8 @@ const start = async (env: Record<string, string> = {}) => {
   };
   started.stdout?.on('data', note);
   started.stderr?.on('data', note);
-  return { gateway: `http://127.0.0.1:${port}`, agent: `http://127.0.0.1:${agentPort}` };
+  const host = env.CODEBOX_HOST === '::1' ? '[::1]' : '127.0.0.1';
+  return { gateway: `http://${host}:${port}`, agent: `http://127.0.0.1:${agentPort}` };
 };
 const isUp = (url: string) => () =>
   fetch(`${url}/readyz`).then(
@@ -71,9 +72,13 @@ const pidsOf = async (part: 'gateway' | 'agent'): Promise<number[]> => {
 test('npm start serves the gateway, the agent and its page; a killed agent restarts with its chats, and all parts end together', async () => {
   // The page is built once for all tests.
   await symlink(dirname(await buildPage()), join(dataDir, 'web'));
-  const { gateway, agent } = await start();
+  const metricsPort = await freePort();
+  const { gateway, agent } = await start({ CODEBOX_AGENT_METRICS_PORT: String(metricsPort) });
   await eventually(isUp(agent), 120_000);
   expect(await (await fetch(`${gateway}/healthz`)).json()).toEqual({ status: 'ok' });
+  const metrics = `http://127.0.0.1:${metricsPort}`;
+  const responses = [`${metrics}/metrics`, `${metrics}/v1/info`, `${agent}/metrics`].map((url) => fetch(url));
+  expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 404, 404]);
   const page = await fetch(`${agent}/`);
   expect(page.headers.get('content-security-policy')).toContain("default-src 'self'");
   expect(await page.text()).toContain('<div id=');
@@ -96,8 +101,9 @@ test('npm start serves the gateway, the agent and its page; a killed agent resta
   await eventually(isDown(agent));
 });
 
-test('a killed gateway is reported and restarted, and no part outlives its supervisor', async () => {
-  const { gateway, agent } = await start({ CODEBOX_AGENT_PAGE: dataDir });
+test('a killed gateway is reported and restarted, also at an IPv6 address, and no part outlives its supervisor', async () => {
+  const hasIPv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
+  const { gateway, agent } = await start({ CODEBOX_AGENT_PAGE: dataDir, ...(hasIPv6 && { CODEBOX_HOST: '::1' }) });
   await eventually(isUp(agent), 120_000);
   const [pid = 0] = await pidsOf('gateway');
   process.kill(pid, 'SIGKILL');
