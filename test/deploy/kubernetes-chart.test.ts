@@ -223,6 +223,24 @@ describe('the chart', () => {
     ]);
     expect(services).toContainEqual(['codebox', 'LoadBalancer', 'http']);
     expect(services).toContainEqual(['codebox-admin', 'ClusterIP', 'admin']);
+    const agent = { ...values, agent: { enabled: true, service: { type: 'LoadBalancer' } } };
+    const policies = ofKind(await render(namespace, agent), 'NetworkPolicy') as V1NetworkPolicy[];
+    const ingress = policies.find(({ metadata }) => metadata?.name === 'codebox-agent')?.spec?.ingress;
+    expect(ingress).toEqual([
+      { ports: [{ protocol: 'TCP', port: 8090 }] },
+      { ports: [{ protocol: 'TCP', port: 8091 }], _from: peers('monitoring') },
+    ]);
+  });
+
+  test('further templates of boxes leave the built-in one with its warm boxes', async () => {
+    const templatesOf = async (boxes: Values) =>
+      ofKind(await render(namespace, { boxes }), 'ConfigMap').flatMap((map) =>
+        'data' in map ? [parse((map.data as Record<string, string>)['templates.yaml'] ?? '')] : [],
+      );
+    expect(await templatesOf({ warm: 7, templates: { learn: { gpus: 1 } } })).toEqual([
+      { learn: { gpus: 1 }, python: { warm: 7 } },
+    ]);
+    expect(await templatesOf({ templates: { python: { warm: 0 } } })).toEqual([{ python: { warm: 0 } }]);
   });
 
   test('boxes with the network `internet` reach their name servers, and not what the values except', async () => {
@@ -314,6 +332,7 @@ describe('the chart', () => {
     [{ networkPolicy: { apiServer: { to: ['everywhere'] } } }, "at '/networkPolicy/apiServer/to/0'"],
     [{ outbound: { allow: ['everywhere'] } }, "at '/outbound/allow/0'"],
     [{ postgres: { enabled: false } }, 'database.existingSecret or database.url is needed without postgres.enabled'],
+    [{ database: { url: 'postgresql://db/codebox' } }, 'database.url needs postgres.enabled=false'],
     [{ monitoring: { serviceMonitor: true } }, 'monitoring.serviceMonitor needs networkPolicy.monitoring'],
     [{ ingress: { enabled: true } }, 'ingress.enabled needs host, portsDomain or agent.host'],
   ])('wrong values are refused by name: %j', async (values, message) => {
