@@ -32,8 +32,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
 
   const text = async (box: string, code: string) => (await gateway.run(box, code)).text;
   const read = (box: string) => client.boxes.read(box);
-  const untilIs = (box: string, state: Box['state']) =>
-    eventually(async () => (await read(box)).state === state, 40_000);
+  const untilIs = (box: string, state: Box['state']) => eventually(async () => (await read(box)).state === state);
   const end = (...boxes: Box[]) => Promise.all(boxes.map(({ id }) => client.boxes.delete(id)));
   const query = async (text: string, ...values: string[]) => {
     const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });

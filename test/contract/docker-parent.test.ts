@@ -254,6 +254,9 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
       const parent = await onlyParent();
       process.kill(parent.State.Pid, 'SIGSTOP');
       const creating = create();
+      // Its fork is asked for once its container runs.
+      const filters = { label: [`codebox.deployment=${deployment}`, 'codebox.instance'], status: ['running'] };
+      await until(async () => (await daemon.docker.listContainers({ filters })).length === 1);
       await sleep(1500);
       process.kill(parent.State.Pid, 'SIGKILL');
       const box = await creating;

@@ -45,7 +45,7 @@ describe.each(anyDriver)('a client that leaves, on the %s driver', (driver) => {
     await eventually(async () => (await gateway.client.boxes.read(made.id)).state === 'ready');
     // It takes a moment to start.
     await sleep(1000);
-    await eventually(async () => (await commandsOf(made.id)).every(({ status }) => status !== 'running'), 10_000);
+    await eventually(async () => (await commandsOf(made.id)).every(({ status }) => status !== 'running'));
     await gateway.client.boxes.delete(made.id);
   });
 });

@@ -185,8 +185,8 @@ describe('three gateways in a cluster', { timeout: 480_000 }, () => {
     await eventually(async () => {
       const { items } = await namespace.admin.listNamespacedPod({ namespace: namespace.name, labelSelector });
       return items.length === 1 && items[0]?.metadata?.labels?.['codebox.template'] === 'python';
-    }, 60_000);
-    await waitForBox(stranger, 10_000);
+    });
+    await waitForBox(stranger, 60_000);
     expect((await runInBox(stranger, ['true'])).status).toBe('ok');
     expect((await foreign.list(deadline())).map(({ id }) => id)).toEqual(['stranger']);
   });

@@ -61,7 +61,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
       const now = await census();
       return (expected === undefined || JSON.stringify(now) === JSON.stringify(expected)) && now;
     };
-    return await eventually(same, 60_000).catch(census);
+    return await eventually(same).catch(census);
   };
 
   /** Polls which boxes each instance has belonged to. */
@@ -136,7 +136,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     }
     process.stdout.write(`${driver}: ${JSON.stringify(Object.fromEntries([...world.counts].sort()))}\n`);
 
-    await eventually(async () => (await query("select from executions where status = 'running'")).length === 0, 60_000);
+    await eventually(async () => (await query("select from executions where status = 'running'")).length === 0);
     const [one, other] = gateways as [RunningGateway, RunningGateway];
     for (const { id, box_id: box, status } of await query('select id, box_id, status from executions')) {
       const read = await Promise.all([one, other].map((at) => at.get<Execution>(`/v1/boxes/${box}/executions/${id}`)));
