@@ -133,7 +133,7 @@ def write_sync(package: Path) -> None:
 
 
 def check_options(document: Path) -> None:
-    """Raises ValueError unless the options have exactly the fields that requests may have."""
+    """Raises ValueError unless options have exactly the fields that requests may have, and `DATA` those with data."""
     sys.path.insert(0, str(HERE))
     from codebox_client import options
 
@@ -145,6 +145,19 @@ def check_options(document: Path) -> None:
         }
         if fields ^ set(schemas[name]["properties"]) != arguments:
             raise ValueError(f"{kind} differs from {name}: {sorted(fields ^ set(schemas[name]['properties']))}")
+    if (found := maps_of([schemas[name] for name in TAKEN])) != options.DATA:
+        raise ValueError(f"DATA differs from the requests: {sorted(found ^ options.DATA)}")
+
+
+def maps_of(schema: Any) -> set[str]:
+    """The names of the properties whose keys are not those of a schema."""
+    if isinstance(schema, list):
+        return set().union(*map(maps_of, schema))
+    if not isinstance(schema, dict):
+        return set()
+    properties = schema.get("properties", {}).items()
+    own = {name for name, part in properties if isinstance(part.get("additionalProperties"), dict)}
+    return own | maps_of([*schema.values()])
 
 
 if __name__ == "__main__":

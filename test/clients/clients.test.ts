@@ -146,6 +146,19 @@ def third(error: CodeBoxError) -> list[str]:
       expect(server.asked.filter(({ call }) => call.endsWith('/interrupt')).length).toBe(1);
     },
   );
+
+  test('the Python client names options as the API does at every depth, and leaves data as it is', async () => {
+    const program = `
+from codebox_client.options import to_json
+volume = {"volume": "models", "read_only": True}
+show(to_json({"volumes": [volume], "quotas": {"storage_mb": None}, "env": {"MY_KEY": "1"}}))`;
+    expect(await runPython(clients.python, program, {})).toEqual({
+      volumes: [{ volume: 'models', readOnly: true }],
+      quotas: { storageMb: null },
+      env: { MY_KEY: '1' },
+    });
+  });
+
 });
 
 describe.each(drivers)('the installed clients on the %s driver', (driver) => {

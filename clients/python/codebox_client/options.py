@@ -290,11 +290,19 @@ class RotationOptions(TypedDict, total=False):
     expires_in_seconds: int
 
 
+DATA = {"env", "metadata", "parameters", "headers"}
+"""The options whose keys are data of the caller."""
+
+
 def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of options: keys in camelCase, without what belongs to the request. Keys of data stay as they are."""
     given = {name: value for name, value in options.items() if name not in CallOptions.__annotations__}
-    body = {to_camel(name): value for name, value in given.items() if value is not None}
-    for name in ("limits", "quotas", "s3"):
-        if name in body:
-            body[name] = {to_camel(key): value for key, value in body[name].items()}
-    return body
+    return {to_camel(name): _renamed(name, value) for name, value in given.items() if value is not None}
+
+
+def _renamed(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping) and name not in DATA:
+        return {to_camel(key): _renamed(key, part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_renamed(name, part) for part in value]
+    return value
