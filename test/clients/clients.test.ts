@@ -14,8 +14,19 @@ import { project, readBlocks } from '../pages.ts';
 import { pastePage } from '../paste.ts';
 import { extended } from './extended.ts';
 import { type InstalledClients, installClients } from './installed.ts';
-import { beginning, deferred, interrupted, lost, others, type Program, refused, talk, tour } from './programs.ts';
-import { openControl, openDeferring } from './servers.ts';
+import {
+  beginning,
+  deferred,
+  interrupted,
+  lost,
+  others,
+  type Program,
+  refused,
+  talk,
+  tour,
+  troubled,
+} from './programs.ts';
+import { openControl, openDeferring, openTroubled } from './servers.ts';
 
 const run = promisify(execFile);
 const languages = ['ts', 'py'] as const;
@@ -144,6 +155,21 @@ def third(error: CodeBoxError) -> list[str]:
       expect(runs).toEqual([runs[0], { call: 'POST /v1/run', key: runs[0]?.key }]);
       expect(runs[0]?.key).toMatch(/^[\w-]{20,}$/);
       expect(server.asked.filter(({ call }) => call.endsWith('/interrupt')).length).toBe(1);
+    },
+  );
+
+  test.each(languages)(
+    '%s: late, lost and broken responses are errors with a code, or are asked for again where that is safe',
+    async (language) => {
+      await using server = await openTroubled();
+      expect(await perform(language, troubled, { CODEBOX_URL: server.url, CODEBOX_KEY: 'cbx_any' })).toEqual({
+        built: 'unavailable',
+      });
+      expect(server.asked).toMatchObject({
+        'DELETE /v1/boxes/busy/files/old': 2,
+        // The Python client always sends a key, with which a build can be repeated.
+        'PUT /v1/templates/own': language === 'ts' ? 1 : 4,
+      });
     },
   );
 
@@ -302,7 +328,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
 
   test.each(languages)('%s: a creation and a run whose responses are lost take effect once', async (language) => {
     const seen = await perform(language, lost, { ...env, CODEBOX_URL: link.url });
-    expect(seen).toEqual({ boxes: 1, ran: 'once twice ', streamed: 'streamed 6\n' });
+    expect(seen).toEqual({ boxes: 1, ran: 'once twice ', streamed: 'streamed 6\n', created: 'unavailable' });
   });
 
   test.each(languages)(

@@ -174,7 +174,7 @@ async def main():
 asyncio.run(main())`,
 });
 
-/** Loses the responses to a creation, to a run, and to a run that is streamed. */
+/** Loses the responses to a creation, to a run, to a run that is streamed, and to changes of a file. */
 export const lost: Program = {
   ts: `
 await ask('lose');
@@ -187,8 +187,12 @@ for await (const event of await box.stream('print("streamed", open("ran", "a").w
   if (event.type === 'stdout') streamed += event.text;
 const boxes = (await Array.fromAsync(codebox.boxes.list({ metadata: 'of=lost' }))).length;
 const ran = await box.files.readText('ran');
+await ask('lose');
+const { code } = await refusal(box.files.write('own', '1', { create: true }));
+await ask('lose');
+await box.files.delete('own');
 await box.delete();
-return { boxes, ran, streamed };`,
+return { boxes, ran, streamed, created: code };`,
   py: `
 ask("lose")
 with codebox.boxes.create(metadata={"of": "lost"}) as box:
@@ -199,7 +203,11 @@ with codebox.boxes.create(metadata={"of": "lost"}) as box:
     streamed = "".join(event.text for event in events if event.type == "stdout")
     boxes = len(list(codebox.boxes.list(metadata="of=lost")))
     ran = box.files.read_text("ran")
-show({"boxes": boxes, "ran": ran, "streamed": streamed})`,
+    ask("lose")
+    created = refusal(lambda: box.files.write("own", "1", create=True)).code
+    ask("lose")
+    box.files.delete("own")
+show({"boxes": boxes, "ran": ran, "streamed": streamed, "created": created})`,
 };
 
 export const refused: Program = {
@@ -248,6 +256,20 @@ names = [template.name for template in codebox.templates.list()]
 once = refusal(lambda: Executions(codebox._transport, "box-a").interrupt("exe-a"))
 proxy = refusal(lambda: codebox.boxes.get("proxy"))
 show({"text": text, "names": names, "once": [once.code, once.retry_after_seconds], "proxy": [proxy.code, proxy.status]})`,
+};
+
+/** Talks to a server in trouble. */
+export const troubled: Program = {
+  ts: `
+const { files, templates } = codebox.client;
+await files.delete('busy', 'old', { ifMatch: '"1"' });
+const built = await refusal(templates.build('own', {}, { idempotencyKey: false }));
+return { built: built.code };`,
+  py: `
+from codebox_client import Files
+Files(codebox._transport, "busy").delete("old", if_match='"1"')
+built = refusal(lambda: codebox.templates.build("own"))
+show({"built": built.code})`,
 };
 
 /** The other calls of the Python client; those of the TypeScript client are in test/api/client.test.ts. */

@@ -52,3 +52,21 @@ export const openDeferring = async () => {
   });
   return { ...server, asked };
 };
+
+/** A server whose responses are late, lost or broken. `asked` counts its calls. */
+export const openTroubled = async () => {
+  const asked: Record<string, number> = {};
+  const server = await serve(async (request, response) => {
+    const call = `${request.method} ${request.url}`;
+    const count = (asked[call] ?? 0) + 1;
+    asked[call] = count;
+    if (call === 'DELETE /v1/boxes/busy/files/old') {
+      response.writeHead(count > 1 ? 204 : 503, { 'retry-after': '0' }).end();
+    } else if (call === 'PUT /v1/templates/own') {
+      response.destroy();
+    } else {
+      response.writeHead(504).end('<h1>Gateway Timeout</h1>');
+    }
+  });
+  return { ...server, asked };
+};

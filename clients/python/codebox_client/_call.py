@@ -70,12 +70,17 @@ class Attempts:
     Counts the attempts of a call, and says when the next one begins.
 
     A request is repeated only where that is safe: it changes nothing, or replaces something as a whole, or has an
-    Idempotency-Key.
+    Idempotency-Key. A change with a condition is not repeated once it may have arrived: its own effect would make the
+    condition false.
     """
 
     def __init__(self, call: Call, retries: int) -> None:
         has_key = "idempotency-key" in call.headers
         self._is_safe = (call.method not in ("POST", "PATCH") or has_key) and call.is_repeatable
+        conditions = (call.headers.get("if-match"), call.headers.get("if-none-match"))
+        self._is_conditional = call.method != "GET" and any(conditions)
+        self._is_deletion = call.method == "DELETE"
+        self._was_cut = False
         self._retries = retries
         self._repeats = 0
         self._deadline = time.monotonic() + call.seconds
@@ -89,6 +94,10 @@ class Attempts:
             raise CodeBoxError("timeout", "There was no response in time.")
         return left
 
+    def has_deleted(self, error: CodeBoxError) -> bool:
+        """Whether the error means that an earlier attempt, whose response was lost, has deleted it."""
+        return self._is_deletion and self._was_cut and error.code == "not_found"
+
     def pause_after(self, error: CodeBoxError) -> float:
         """Returns the seconds until the next attempt, or raises the error if there is none."""
         is_cut = error.code == "unavailable" and error.status is None
@@ -96,8 +105,9 @@ class Attempts:
         # A repeated request may find the first one still in progress.
         is_put_off = error.retry_after_seconds is not None and (error.code != "conflict" or self._repeats > 0)
         may_repeat = had_arrived or ((is_cut or is_put_off) and self._repeats < self._retries)
-        if not self._is_safe or not may_repeat:
+        if not self._is_safe or not may_repeat or (is_cut and self._is_conditional):
             raise error
+        self._was_cut |= is_cut
         wanted = 0.1 * 2.0**self._repeats if error.retry_after_seconds is None else error.retry_after_seconds
         self._repeats += 1
         seconds = min(wanted, MAX_PAUSE_SECONDS)

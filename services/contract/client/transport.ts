@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { CodeBoxError } from '../problems/errors.ts';
+import { CodeBoxError, hasCode } from '../problems/errors.ts';
 import { problemOf } from './problem.ts';
 
 /** The address of the gateway and how to reach it. */
@@ -94,19 +94,27 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
 
   /**
    * Repeats a request where that is safe: it was deferred, it did not arrive, or its connection broke while it waited.
+   * A change with a condition is not repeated once it may have arrived: its own effect would make the condition false.
    */
   const send = async (call: Call, signal: AbortSignal): Promise<Response> => {
     const headers = headersOf(call, key);
-    const isSafe = call.method !== 'POST' && call.method !== 'PATCH';
+    const { method = 'GET' } = call;
+    const isSafe = method !== 'POST' && method !== 'PATCH' && !call.creates;
     const isRepeatable = (isSafe || headers.has('idempotency-key')) && !(call.body instanceof ReadableStream);
+    const isConditional = method !== 'GET' && (headers.has('if-match') || headers.has('if-none-match'));
     const tries = call.options?.retries ?? retries;
+    let wasCut = false;
     for (let repeats = 0; ; repeats++) {
       const startedAt = performance.now();
       try {
         return await once(call, headers, signal);
       } catch (error) {
+        // An earlier attempt, whose response was lost, has deleted it.
+        if (wasCut && method === 'DELETE' && hasCode(error, 'not_found')) return new Response(null, { status: 204 });
         if (!isRepeatable || !(error instanceof CodeBoxError)) throw error;
         const isCut = error.code === 'unavailable' && error.status === undefined;
+        if (isCut && isConditional) throw error;
+        wasCut ||= isCut;
         const hadArrived = isCut && performance.now() - startedAt > reachedMs;
         // A repeated request may find the first one still in progress.
         const isPutOff = error.retryAfterSeconds !== undefined && (error.code !== 'conflict' || repeats > 0);

@@ -77,6 +77,8 @@ class AsyncTransport:
             try:
                 return await self._once(call, seconds, stream)
             except CodeBoxError as error:
+                if attempts.has_deleted(error):
+                    return httpx.Response(204)
                 seconds = attempts.pause_after(error)
             await async_pause(seconds)
 

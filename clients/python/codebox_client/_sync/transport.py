@@ -78,6 +78,8 @@ class Transport:
             try:
                 return self._once(call, seconds, stream)
             except CodeBoxError as error:
+                if attempts.has_deleted(error):
+                    return httpx.Response(204)
                 seconds = attempts.pause_after(error)
             pause(seconds)
 
