@@ -164,6 +164,8 @@ def third(error: CodeBoxError) -> list[str]:
       await using server = await openTroubled();
       expect(await perform(language, troubled, { CODEBOX_URL: server.url, CODEBOX_KEY: 'cbx_any' })).toEqual({
         built: 'unavailable',
+        late: 'timeout',
+        slow: ['started', 'done'],
       });
       expect(server.asked).toMatchObject({
         'DELETE /v1/boxes/busy/files/old': 2,

@@ -261,15 +261,23 @@ show({"text": text, "names": names, "once": [once.code, once.retry_after_seconds
 /** Talks to a server in trouble. */
 export const troubled: Program = {
   ts: `
-const { files, templates } = codebox.client;
+const { executions, files, templates } = codebox.client;
 await files.delete('busy', 'old', { ifMatch: '"1"' });
 const built = await refusal(templates.build('own', {}, { idempotencyKey: false }));
-return { built: built.code };`,
+const typesOf = (stream) => Array.fromAsync(stream, ({ type }) => type);
+const soon = { deadlineSeconds: 0.5 };
+const late = await refusal(executions.stream('late', { code: '1' }, soon));
+const slow = await typesOf(await executions.stream('slow', { code: '1' }, soon));
+return { built: built.code, late: late.code, slow };`,
   py: `
-from codebox_client import Files
+from codebox_client import Executions, Files
 Files(codebox._transport, "busy").delete("old", if_match='"1"')
 built = refusal(lambda: codebox.templates.build("own"))
-show({"built": built.code})`,
+def executions(box): return Executions(codebox._transport, box)
+def types_of(stream): return [event.type for event in stream]
+late = refusal(lambda: types_of(executions("late").stream("1", deadline_seconds=0.5)))
+slow = types_of(executions("slow").stream("1", deadline_seconds=0.5))
+show({"built": built.code, "late": late.code, "slow": slow})`,
 };
 
 /** The other calls of the Python client; those of the TypeScript client are in test/api/client.test.ts. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { Run, Template } from '#contract';
+import { setTimeout } from 'node:timers/promises';
+import type { ExecutionEvent, Run, Template } from '#contract';
 
 const serve = async (handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>) => {
   const server = createServer((request, response) => void handle(request, response));
@@ -53,6 +54,12 @@ export const openDeferring = async () => {
   return { ...server, asked };
 };
 
+const events: ExecutionEvent[] = [
+  { seq: 1, type: 'started', context: 'ctx-a', language: 'python' },
+  { seq: 2, type: 'done', status: 'ok', durationMs: 1, stateLost: false },
+];
+const [started = '', ended = ''] = events.map((event) => `${JSON.stringify(event)}\n`);
+
 /** A server whose responses are late, lost or broken. `asked` counts its calls. */
 export const openTroubled = async () => {
   const asked: Record<string, number> = {};
@@ -60,10 +67,18 @@ export const openTroubled = async () => {
     const call = `${request.method} ${request.url}`;
     const count = (asked[call] ?? 0) + 1;
     asked[call] = count;
+    const location = { 'content-location': '/v1/boxes/box-a/executions/exe-a' };
     if (call === 'DELETE /v1/boxes/busy/files/old') {
       response.writeHead(count > 1 ? 204 : 503, { 'retry-after': '0' }).end();
     } else if (call === 'PUT /v1/templates/own') {
       response.destroy();
+    } else if (call === 'POST /v1/boxes/late/executions') {
+      await setTimeout(3000);
+      response.writeHead(200, location).end(started + ended);
+    } else if (call === 'POST /v1/boxes/slow/executions') {
+      response.writeHead(200, location).flushHeaders();
+      await setTimeout(1500);
+      response.end(started + ended);
     } else {
       response.writeHead(504).end('<h1>Gateway Timeout</h1>');
     }

@@ -32,7 +32,7 @@ def file_path(box: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """One request. ``seconds`` bounds the whole call; for a stream, the time without a byte."""
+    """One request. ``seconds`` bounds the whole call; for a stream, the time until its response begins."""
 
     method: str
     path: str

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal
 import httpx
 
 from .. import _counting
-from .._call import TRANSFER_SECONDS, Call, file_path, path_of
+from .._call import TRANSFER_SECONDS, USUAL_SECONDS, Call, file_path, path_of
 from .._worlds import async_open_file
 from ..errors import CodeBoxError
 from ..models import FileEntry, SearchMatch, WatchEvent
@@ -54,7 +54,7 @@ class AsyncFiles:
 
     async def read(self, path: str, *, start: int = 0, end: int | None = None) -> bytes:
         """The file in memory, or its bytes from ``start`` up to and including ``end``."""
-        return await self._transport.read(self._reading(path, start, end))
+        return await self._transport.read(self._reading(path, start, end, TRANSFER_SECONDS))
 
     async def read_text(self, path: str) -> str:
         """The file as UTF-8 text."""
@@ -63,7 +63,7 @@ class AsyncFiles:
     @asynccontextmanager
     async def open(self, path: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
         """Opens a file, and provides its bytes in pieces as they arrive."""
-        response = await self._transport.open(self._reading(path, start, end))
+        response = await self._transport.open(self._reading(path, start, end, USUAL_SECONDS))
         try:
             yield _pieces(response)
         finally:
@@ -78,7 +78,7 @@ class AsyncFiles:
         self, path: str, target: str | os.PathLike[str], *, archive: Literal["tar", "zip"] = "zip"
     ) -> None:
         """Streams a folder to a local archive."""
-        call = Call("GET", file_path(self._box, path), query={"as": archive}, seconds=TRANSFER_SECONDS)
+        call = Call("GET", file_path(self._box, path), query={"as": archive})
         response = await self._transport.open(call)
         try:
             await _save(_pieces(response), target)
@@ -141,10 +141,10 @@ class AsyncFiles:
         call = Call("POST", self._folder, json=operation, seconds=TRANSFER_SECONDS)
         return await self._transport.json(FileEntry, call)
 
-    def _reading(self, path: str, start: int, end: int | None) -> Call:
+    def _reading(self, path: str, start: int, end: int | None, seconds: float) -> Call:
         is_whole = start == 0 and end is None
         headers = {"range": None if is_whole else f"bytes={start}-{'' if end is None else end}"}
-        return Call("GET", file_path(self._box, path), headers=headers, seconds=TRANSFER_SECONDS)
+        return Call("GET", file_path(self._box, path), headers=headers, seconds=seconds)
 
 
 def _body_of(

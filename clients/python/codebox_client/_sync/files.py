@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal
 import httpx
 
 from .. import _counting
-from .._call import TRANSFER_SECONDS, Call, file_path, path_of
+from .._call import TRANSFER_SECONDS, USUAL_SECONDS, Call, file_path, path_of
 from .._worlds import open_file
 from ..errors import CodeBoxError
 from ..models import FileEntry, SearchMatch, WatchEvent
@@ -55,7 +55,7 @@ class Files:
 
     def read(self, path: str, *, start: int = 0, end: int | None = None) -> bytes:
         """The file in memory, or its bytes from ``start`` up to and including ``end``."""
-        return self._transport.read(self._reading(path, start, end))
+        return self._transport.read(self._reading(path, start, end, TRANSFER_SECONDS))
 
     def read_text(self, path: str) -> str:
         """The file as UTF-8 text."""
@@ -64,7 +64,7 @@ class Files:
     @contextmanager
     def open(self, path: str, *, start: int = 0, end: int | None = None) -> Iterator[Iterator[bytes]]:
         """Opens a file, and provides its bytes in pieces as they arrive."""
-        response = self._transport.open(self._reading(path, start, end))
+        response = self._transport.open(self._reading(path, start, end, USUAL_SECONDS))
         try:
             yield _pieces(response)
         finally:
@@ -79,7 +79,7 @@ class Files:
         self, path: str, target: str | os.PathLike[str], *, archive: Literal["tar", "zip"] = "zip"
     ) -> None:
         """Streams a folder to a local archive."""
-        call = Call("GET", file_path(self._box, path), query={"as": archive}, seconds=TRANSFER_SECONDS)
+        call = Call("GET", file_path(self._box, path), query={"as": archive})
         response = self._transport.open(call)
         try:
             _save(_pieces(response), target)
@@ -140,10 +140,10 @@ class Files:
         call = Call("POST", self._folder, json=operation, seconds=TRANSFER_SECONDS)
         return self._transport.json(FileEntry, call)
 
-    def _reading(self, path: str, start: int, end: int | None) -> Call:
+    def _reading(self, path: str, start: int, end: int | None, seconds: float) -> Call:
         is_whole = start == 0 and end is None
         headers = {"range": None if is_whole else f"bytes={start}-{'' if end is None else end}"}
-        return Call("GET", file_path(self._box, path), headers=headers, seconds=TRANSFER_SECONDS)
+        return Call("GET", file_path(self._box, path), headers=headers, seconds=seconds)
 
 
 def _body_of(

@@ -91,12 +91,14 @@ class Transport:
             headers={**self.headers, **{name: value for name, value in call.headers.items() if value is not None}},
             json=call.json,
             content=call.content() if call.content else None,
-            # A stream is silent for less: the gateway pings.
-            timeout=httpx.Timeout(USUAL_SECONDS if stream else seconds, connect=min(seconds, _CONNECT_SECONDS)),
+            timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
         )
         try:
             response = self._http.send(request, stream=True)
-            if not stream or response.status_code >= 400:
+            if stream and response.status_code < 400:
+                # From here on only the silence counts, which is shorter in a stream: the gateway pings.
+                request.extensions["timeout"]["read"] = USUAL_SECONDS
+            else:
                 response.read()
         except (httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout) as cause:
             raise CodeBoxError("timeout", f"There was no response within {seconds:.0f} seconds.") from cause
