@@ -166,8 +166,11 @@ def third(error: CodeBoxError) -> list[str]:
         built: 'unavailable',
         late: 'timeout',
         slow: ['started', 'done'],
+        cut: ['started', 'done'],
+        none: 'timeout',
       });
       expect(server.asked).toMatchObject({
+        'GET /v1/boxes/none/executions/exe-a/events': 1,
         'DELETE /v1/boxes/busy/files/old': 2,
         // The Python client always sends a key, with which a build can be repeated.
         'PUT /v1/templates/own': language === 'ts' ? 1 : 4,

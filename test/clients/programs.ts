@@ -268,7 +268,9 @@ const typesOf = (stream) => Array.fromAsync(stream, ({ type }) => type);
 const soon = { deadlineSeconds: 0.5 };
 const late = await refusal(executions.stream('late', { code: '1' }, soon));
 const slow = await typesOf(await executions.stream('slow', { code: '1' }, soon));
-return { built: built.code, late: late.code, slow };`,
+const cut = await typesOf(executions.events('cut', 'exe-a'));
+const none = await refusal(typesOf(executions.events('none', 'exe-a')));
+return { built: built.code, late: late.code, slow, cut, none: none.code };`,
   py: `
 from codebox_client import Executions, Files
 Files(codebox._transport, "busy").delete("old", if_match='"1"')
@@ -277,7 +279,9 @@ def executions(box): return Executions(codebox._transport, box)
 def types_of(stream): return [event.type for event in stream]
 late = refusal(lambda: types_of(executions("late").stream("1", deadline_seconds=0.5)))
 slow = types_of(executions("slow").stream("1", deadline_seconds=0.5))
-show({"built": built.code, "late": late.code, "slow": slow})`,
+cut = types_of(executions("cut").events("exe-a"))
+none = refusal(lambda: types_of(executions("none").events("exe-a")))
+show({"built": built.code, "late": late.code, "slow": slow, "cut": cut, "none": none.code})`,
 };
 
 /** The other calls of the Python client; those of the TypeScript client are in test/api/client.test.ts. */

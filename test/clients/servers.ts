@@ -79,6 +79,10 @@ export const openTroubled = async () => {
       response.writeHead(200, location).flushHeaders();
       await setTimeout(1500);
       response.end(started + ended);
+    } else if (call === 'GET /v1/boxes/cut/executions/exe-a/events') {
+      response.write(started, () => response.destroy());
+    } else if (call === 'GET /v1/boxes/cut/executions/exe-a/events?after=1' && count > 1) {
+      response.end(ended);
     } else {
       response.writeHead(504).end('<h1>Gateway Timeout</h1>');
     }

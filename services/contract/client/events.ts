@@ -40,16 +40,18 @@ export const bySeq: Counting<{ seq: number; type: string }> = {
 
 /**
  * The events of a stream up to the last one, each once. A stream that is cut is resumed after the last event; after
- * half a minute without a new event this throws `unavailable`. Leaving the loop closes the stream, but not the run
- * behind it.
+ * ten attempts without a new event this throws `unavailable` or `timeout`. Leaving the loop closes the stream, but not
+ * the run behind it.
  */
 export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, void, undefined> {
   const { schema, counting, open, signal } = follow;
   let seen = follow.after;
   let response = follow.first;
+  let hasBegun = response !== undefined;
   for (let failures = 0; ; failures++) {
     try {
       response ??= await open(seen);
+      hasBegun = true;
       // 204: the run has ended and no events follow.
       if (response.body === null) return;
       for await (const line of readLines(response.body, signal)) {
@@ -65,7 +67,8 @@ export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, voi
       }
     } catch (error) {
       signal?.throwIfAborted();
-      const isCut = hasCode(error, 'unavailable');
+      // Whoever waits for the beginning of a stream is told that it is late; one that has begun is resumed.
+      const isCut = hasCode(error, 'unavailable') || (hasBegun && hasCode(error, 'timeout'));
       if (!isCut || failures >= maxFailures) throw error;
     }
     if (failures >= maxFailures) throw new CodeBoxError('unavailable', 'The stream breaks off repeatedly.');

@@ -27,8 +27,8 @@ class AsyncEventStream(Generic[E]):
     """
     The events of a stream, each once, up to the last one.
 
-    A stream that is cut is resumed after the last event; after half a minute without a new event it raises
-    ``unavailable``. Leaving it closes the connection, but ends nothing in the box.
+    A stream that is cut is resumed after the last event; after ten attempts without a new event it raises
+    ``unavailable`` or ``timeout``. Leaving it closes the connection, but ends nothing in the box.
     """
 
     def __init__(
@@ -83,10 +83,12 @@ class AsyncEventStream(Generic[E]):
     async def __aiter__(self) -> AsyncGenerator[E]:
         counting, seen, failures = self._counting, self._after, 0
         await self.open()
+        has_begun = self._response is not None
         while not self._is_closed:
             try:
                 if self._response is None:
                     self._response = await self._transport.open(self._reopen(self._id, seen))
+                has_begun = True
                 # The run has ended, and no events follow.
                 if self._response.status_code == 204:
                     return
@@ -101,7 +103,9 @@ class AsyncEventStream(Generic[E]):
                     if counting.is_last(event):
                         return
             except CodeBoxError as error:
-                if error.code != "unavailable" or failures >= _MAX_FAILURES:
+                # Whoever waits for the beginning of a stream is told that it is late; one that has begun is resumed.
+                is_cut = error.code == "unavailable" or (error.code == "timeout" and has_begun)
+                if not is_cut or failures >= _MAX_FAILURES:
                     raise
             finally:
                 if self._response is not None:
