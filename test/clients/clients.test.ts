@@ -168,6 +168,7 @@ def third(error: CodeBoxError) -> list[str]:
         slow: ['started', 'done'],
         cut: ['started', 'done'],
         none: 'timeout',
+        broken: 'unavailable',
       });
       expect(server.asked).toMatchObject({
         'GET /v1/boxes/none/executions/exe-a/events': 1,

@@ -270,7 +270,8 @@ const late = await refusal(executions.stream('late', { code: '1' }, soon));
 const slow = await typesOf(await executions.stream('slow', { code: '1' }, soon));
 const cut = await typesOf(executions.events('cut', 'exe-a'));
 const none = await refusal(typesOf(executions.events('none', 'exe-a')));
-return { built: built.code, late: late.code, slow, cut, none: none.code };`,
+const broken = await refusal(codebox.boxes.get('broken'));
+return { built: built.code, late: late.code, slow, cut, none: none.code, broken: broken.code };`,
   py: `
 from codebox_client import Executions, Files
 Files(codebox._transport, "busy").delete("old", if_match='"1"')
@@ -281,7 +282,8 @@ late = refusal(lambda: types_of(executions("late").stream("1", deadline_seconds=
 slow = types_of(executions("slow").stream("1", deadline_seconds=0.5))
 cut = types_of(executions("cut").events("exe-a"))
 none = refusal(lambda: types_of(executions("none").events("exe-a")))
-show({"built": built.code, "late": late.code, "slow": slow, "cut": cut, "none": none.code})`,
+broken = refusal(lambda: codebox.boxes.get("broken"))
+show({"built": built.code, "late": late.code, "slow": slow, "cut": cut, "none": none.code, "broken": broken.code})`,
 };
 
 /** The other calls of the Python client; those of the TypeScript client are in test/api/client.test.ts. */

@@ -83,6 +83,8 @@ export const openTroubled = async () => {
       response.write(started, () => response.destroy());
     } else if (call === 'GET /v1/boxes/cut/executions/exe-a/events?after=1' && count > 1) {
       response.end(ended);
+    } else if (call === 'GET /v1/boxes/broken') {
+      response.writeHead(500, { 'content-length': 100 }).write('{', () => response.destroy());
     } else {
       response.writeHead(504).end('<h1>Gateway Timeout</h1>');
     }

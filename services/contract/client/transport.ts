@@ -88,7 +88,7 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
       if (signal.aborted) throw signal.reason;
       throw new CodeBoxError('unavailable', 'The gateway cannot be reached, or its connection broke.', { cause });
     }
-    if (response.status >= 400) throw await problemOf(response);
+    if (response.status >= 400) throw await unbroken(problemOf(response), signal);
     return response;
   };
 
