@@ -261,6 +261,8 @@ show({"text": text, "names": names, "once": [once.code, once.retry_after_seconds
 /** Talks to a server in trouble. */
 export const troubled: Program = {
   ts: `
+// A page on plain HTTP has none.
+Object.defineProperty(crypto, 'randomUUID', { value: undefined });
 const { executions, files, templates } = codebox.client;
 await files.delete('busy', 'old', { ifMatch: '"1"' });
 const built = await refusal(templates.build('own', {}, { idempotencyKey: false }));

@@ -233,8 +233,9 @@ const headersOf = ({ json, headers, creates, options }: Call, key: string | unde
   const all = new Headers();
   if (key !== undefined) all.set('authorization', `Bearer ${key}`);
   if (json !== undefined) all.set('content-type', 'application/json');
+  // Pages on plain HTTP have no `randomUUID`.
   if (creates && options?.idempotencyKey !== false)
-    all.set('idempotency-key', options?.idempotencyKey ?? crypto.randomUUID());
+    all.set('idempotency-key', options?.idempotencyKey ?? crypto.getRandomValues(new Uint32Array(4)).join('-'));
   for (const [name, value] of Object.entries(headers ?? {})) if (value !== undefined) all.set(name, value);
   return all;
 };
