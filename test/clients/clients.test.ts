@@ -191,6 +191,15 @@ show(to_json({"volumes": [volume], "quotas": {"storage_mb": None}, "env": {"MY_K
     });
   });
 
+  test('errors of the Python client can be copied and pickled', async () => {
+    const program = `
+import copy, pickle
+from codebox_client import CodeBoxError
+error = CodeBoxError("conflict", "Code runs.", reason="code_running")
+show([[str(each), each.reason] for each in (error, copy.copy(error), pickle.loads(pickle.dumps(error)))])`;
+    const seen = ['conflict: Code runs.', 'code_running'];
+    expect(await runPython(clients.python, program, {})).toEqual([seen, seen, seen]);
+  });
 });
 
 describe.each(drivers)('the installed clients on the %s driver', (driver) => {

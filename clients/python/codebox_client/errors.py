@@ -46,7 +46,8 @@ class CodeBoxError(Exception):
         request_id: str | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(f"{code}: {detail}")
+        # Copies, also those of pickle, are made by another call with these arguments.
+        super().__init__(code, detail)
         self.code = code
         self.detail = detail
         self.reason = reason
@@ -55,6 +56,9 @@ class CodeBoxError(Exception):
         self.quota = quota
         self.request_id = request_id
         self.retry_after_seconds = retry_after_seconds
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
 
 
 _by_status = {
