@@ -9,6 +9,8 @@ const flags = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // Unlike localhost, this host is not trusted without HTTPS.
+  '--host-resolver-rules=MAP codebox.test 127.0.0.1',
 ];
 
 /** Launches the Chromium of the system, headless. The caller closes it. */

@@ -11,7 +11,7 @@ describe('the page without any model', () => {
   let page: Page;
   let folder: string;
   beforeAll(async () => {
-    running = await startPage();
+    running = await startPage({ CODEBOX_AGENT_HOSTS: 'codebox.test' });
     folder = await mkdtemp(join(tmpdir(), 'codebox-upload-'));
     page = await running.visit();
   });
@@ -174,6 +174,16 @@ describe('the page without any model', () => {
     await eventually(async () => (await rows())?.includes('42-here'));
     await page.keyboard.type('echo "kept: $kept"\n');
     await eventually(async () => (await rows())?.includes('kept: yes'));
+  });
+
+  test('runs code if the page comes by plain HTTP from another host', async () => {
+    const other = await running.visit();
+    await other.goto(running.agent.url.replace('127.0.0.1', 'codebox.test'));
+    expect(await other.evaluate('isSecureContext')).toBe(false);
+    await other.getByLabel('Code of cell 1').fill('6 * 7');
+    await other.getByLabel('Run cell 1').click();
+    await other.locator('.outputs').getByText('42').waitFor();
+    await other.context().close();
   });
 
   test('throws no errors in any of these tests', () => expect(running.faults).toEqual([]));

@@ -3,6 +3,7 @@ import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { applyEvent, type Entry, type EntryPart, emptyAnswer, toEntry, withGone } from './entry.ts';
 import { faultText } from './fault.ts';
+import { newId } from './new-id.ts';
 import { createStore } from './store.ts';
 
 /** Questions and answers of one chat. */
@@ -140,7 +141,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       signal: AbortSignal,
     ): Promise<boolean> {
       const own: Entry = {
-        ...emptyAnswer(crypto.randomUUID(), null),
+        ...emptyAnswer(newId(), null),
         role: 'user',
         status: 'ok',
         content: question.content ?? '',

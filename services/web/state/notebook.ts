@@ -3,6 +3,7 @@ import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { faultText } from './fault.ts';
 import { forgetCells, type KeptCell, keepCells, keptCells, type Reply } from './kept-cells.ts';
+import { newId } from './new-id.ts';
 import { addOutput, noOutputs, type Outputs } from './outputs.ts';
 import { createStore } from './store.ts';
 
@@ -31,7 +32,7 @@ export interface Cell {
 }
 
 const emptyCell = (language: string, code = ''): Cell => ({
-  id: crypto.randomUUID(),
+  id: newId(),
   language,
   code,
   state: 'idle',

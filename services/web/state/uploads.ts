@@ -1,6 +1,7 @@
 import { hasCode, type Uploaded } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import { faultText } from './fault.ts';
+import { newId } from './new-id.ts';
 import { createStore } from './store.ts';
 
 /** A file that is being uploaded to a chat, or has been. */
@@ -93,7 +94,7 @@ export const createUploads = (client: AgentClient, ensureChat: () => Promise<str
 
     add(files: Iterable<File>, folder = ''): void {
       for (const file of files) {
-        const id = crypto.randomUUID();
+        const id = newId();
         stops.set(id, new AbortController());
         const upload: Upload = { id, name: file.name, sizeBytes: file.size, share: 0, done: null, fault: null };
         store.set((was) => [...was, upload]);

@@ -3,6 +3,7 @@ import type { AgentClient } from '../api/agent-client.ts';
 import { chosenModel, ownKeyFor } from './chosen-model.ts';
 import type { Connection } from './connection.ts';
 import { createConversation } from './conversation.ts';
+import { newId } from './new-id.ts';
 import { createNotebook } from './notebook.ts';
 import { createStore } from './store.ts';
 import { createUploads } from './uploads.ts';
@@ -79,7 +80,7 @@ export const createWorkspace = (
   };
 
   return {
-    key: crypto.randomUUID(),
+    key: newId(),
     chat,
     questionOptions,
     text,
