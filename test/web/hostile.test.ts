@@ -167,4 +167,13 @@ describe('hostile output', () => {
     await page.getByRole('link', { name }).waitFor();
     expect(await page.evaluate('window.pwned')).toBeUndefined();
   });
+
+  test('is text if it is Markdown that is nested too deeply', async () => {
+    const code = "from IPython.display import Markdown\nMarkdown('>' * 5_000 + ' deep')";
+    await page.getByLabel('Code of cell 1').fill(code);
+    await page.getByLabel('Run cell 1').click();
+    await page.getByText(/^>+ deep$/).waitFor();
+    await page.reload();
+    await page.getByText(/^>+ deep$/).waitFor();
+  });
 });

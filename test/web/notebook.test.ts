@@ -163,6 +163,17 @@ describe('the page without any model', () => {
     await eventually(async () => (await files.getByRole('link', { name: 'data.csv' }).count()) === 0);
   });
 
+  test('offers to reload the page if the code of a view cannot be loaded', async () => {
+    await page.route(/\/terminal-[^/]+\.js/, (route) => route.abort());
+    await page.getByRole('button', { name: 'Terminal' }).click();
+    await page.getByText('This view cannot be shown').waitFor();
+    expect(await violations(page, 'broken-view')).toEqual([]);
+    await page.unrouteAll();
+    await page.getByRole('button', { name: 'Reload' }).click();
+    await page.locator('.xterm-rows').waitFor();
+    await page.getByRole('button', { name: 'Notebook' }).click();
+  });
+
   test('opens a terminal in the same box, and shows its screen again after a reload', async () => {
     await page.getByRole('button', { name: 'Terminal' }).click();
     const rows = () => page.locator('.xterm-rows').textContent();

@@ -5,6 +5,7 @@ import type { Session } from '../state/session.ts';
 import { useStore } from '../state/store.ts';
 import { chatTitle } from '../state/wording.ts';
 import { ChatView } from './chat/chat-view.tsx';
+import { Boundary } from './controls/boundary.tsx';
 import { Toast } from './controls/toast.tsx';
 import { FilesPanel } from './files-panel.tsx';
 import { Header } from './header.tsx';
@@ -18,6 +19,16 @@ export interface ShellProps {
   /** Forgets the key; null without one. */
   onLeave: (() => void) | null;
 }
+
+/** Shown instead of a view that failed: its code is gone from the server after an upgrade, for example. */
+const BrokenView = () => (
+  <div className="centered" role="alert">
+    <p>This view cannot be shown: CodeBox may have been upgraded, or could not be reached.</p>
+    <button type="button" className="button primary" onClick={() => location.reload()}>
+      Reload
+    </button>
+  </div>
+);
 
 /** The frame of the page: chats on the left, the chosen one in the middle, its files on the right. */
 export const Shell = ({ client, session, onLeave }: ShellProps) => {
@@ -74,17 +85,18 @@ export const Shell = ({ client, session, onLeave }: ShellProps) => {
             Connection lost. Trying again …
           </p>
         )}
-        {view === 'chat' && (
-          <ChatView
-            key={workspace.key}
-            workspace={workspace}
-            info={info}
-            models={models}
-            onNotebook={() => goTo({ chat: route.chat, view: 'notebook' })}
-          />
-        )}
-        {view === 'notebook' && <NotebookView key={workspace.key} workspace={workspace} info={info} />}
-        {view === 'terminal' && <TerminalView key={workspace.key} client={client} workspace={workspace} />}
+        <Boundary key={`${workspace.key} ${view}`} fallback={<BrokenView />}>
+          {view === 'chat' && (
+            <ChatView
+              workspace={workspace}
+              info={info}
+              models={models}
+              onNotebook={() => goTo({ chat: route.chat, view: 'notebook' })}
+            />
+          )}
+          {view === 'notebook' && <NotebookView workspace={workspace} info={info} />}
+          {view === 'terminal' && <TerminalView client={client} workspace={workspace} />}
+        </Boundary>
       </main>
       {isFilesOpen && (
         <FilesPanel

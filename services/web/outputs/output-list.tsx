@@ -1,5 +1,6 @@
 import { memo } from 'react';
 import type { Image } from '#contract';
+import { Boundary } from '../components/controls/boundary.tsx';
 import { Picture } from '../components/controls/picture.tsx';
 import { cutAt, type Output, type Outputs } from '../state/outputs.ts';
 import { bytesText, countText } from '../state/wording.ts';
@@ -90,13 +91,14 @@ export const OutputList = ({ outputs, images = [], isLive }: OutputListProps) =>
   outputs.items.length === 0 ? null : (
     <div className="outputs">
       {outputs.items.map((output, index) => (
-        <OneOutput
-          // biome-ignore lint/suspicious/noArrayIndexKey: outputs are only ever added to.
-          key={index}
-          output={output}
-          image={output.type === 'image' ? images[output.index] : undefined}
-          isLive={isLive && index === outputs.items.length - 1}
-        />
+        // biome-ignore lint/suspicious/noArrayIndexKey: outputs are only ever added to.
+        <Boundary key={index} fallback={<p className="left-out">This output cannot be shown.</p>}>
+          <OneOutput
+            output={output}
+            image={output.type === 'image' ? images[output.index] : undefined}
+            isLive={isLive && index === outputs.items.length - 1}
+          />
+        </Boundary>
       ))}
     </div>
   );

@@ -4,6 +4,7 @@ import remarkGfm from 'remark-gfm';
 import type { PluggableList } from 'unified';
 import { Formula } from '../../math/formula.tsx';
 import { withMathMarks } from '../../math/marks.ts';
+import { Boundary } from '../controls/boundary.tsx';
 import { CodeText } from '../controls/code-text.tsx';
 import { splitFinished } from './finished.ts';
 
@@ -108,8 +109,11 @@ export const Markdown = memo(({ text, isLive = false }: { text: string; isLive?:
   const [finished, rest] = isLive ? splitFinished(text) : [text, ''];
   return (
     <div className="markdown">
-      <Block text={finished} />
-      {rest !== '' && <Block text={rest} />}
+      {/* Markdown that is nested too deeply overflows the stack. */}
+      <Boundary fallback={<pre className="output-text">{text}</pre>}>
+        <Block text={finished} />
+        {rest !== '' && <Block text={rest} />}
+      </Boundary>
     </div>
   );
 });

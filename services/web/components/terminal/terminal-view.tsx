@@ -2,10 +2,12 @@ import { lazy, Suspense, useState } from 'react';
 import type { AgentClient } from '../../api/agent-client.ts';
 import type { Workspace } from '../../state/workspace.ts';
 
-const Terminal = lazy(() => import('./terminal.tsx').then(({ Terminal }) => ({ default: Terminal })));
+const loadTerminal = () => lazy(() => import('./terminal.tsx').then(({ Terminal }) => ({ default: Terminal })));
 
 /** A shell in the chat's computer. The terminal emulator is loaded when it is first shown. */
 export const TerminalView = ({ client, workspace }: { client: AgentClient; workspace: Workspace }) => {
+  // What could not be loaded is requested again when the view is opened again.
+  const [Terminal] = useState(loadTerminal);
   const [round, setRound] = useState(0);
   const [end, setEnd] = useState<string | null>(null);
   return (
