@@ -232,6 +232,35 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     await isDone();
   });
 
+  test('is requested once by a double Enter, and not before the messages so far are there', async () => {
+    const other = await running.visit();
+    const field = other.getByLabel('Your message');
+    const created = Promise.withResolvers<void>();
+    await other.route('**/v1/chats', (route) => created.promise.then(() => route.continue()));
+    model.script({ text: 'Only once.' }, { text: 'And then.' });
+    await field.fill('First');
+    await field.press('Enter');
+    await field.press('Enter');
+    await field.pressSequentially('Second');
+    created.resolve();
+    await other.getByText('Only once.').waitFor();
+    expect(await field.inputValue()).toBe('Second');
+    expect(model.requestCount()).toBe(1);
+
+    const loaded = Promise.withResolvers<void>();
+    await other.route(/\/messages\?/, (route) => loaded.promise.then(() => route.continue()));
+    await other.reload();
+    await field.fill('Third');
+    await field.press('Enter');
+    expect(await other.getByLabel('Ask before running').isDisabled()).toBe(true);
+    loaded.resolve();
+    await other.getByText('Only once.').waitFor();
+    await field.press('Enter');
+    await other.getByText('And then.').waitFor();
+    expect(await other.getByRole('article', { name: 'You' }).allTextContents()).toEqual(['First', 'Third']);
+    await other.context().close();
+  });
+
   test('keeps the question and its files for another attempt if sending fails', async () => {
     await page.getByLabel('Files', { exact: true }).setInputFiles({
       name: 'kept.csv',

@@ -1,4 +1,4 @@
-import type { AnswerEvent, Chat, CreateMessage } from '#contract';
+import type { AnswerEvent, CreateMessage } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { applyEvent, type Entry, type EntryPart, emptyAnswer, toEntry, withGone } from './entry.ts';
@@ -9,6 +9,7 @@ import { createStore } from './store.ts';
 /** Questions and answers of one chat. */
 export interface ConversationState {
   entries: readonly Entry[];
+  /** Whether the messages so far are still unknown. */
   isLoading: boolean;
   /** Whether an answer is being generated. */
   isAnswering: boolean;
@@ -32,13 +33,20 @@ const firstExpiry = (entries: readonly Entry[]): number => {
 const hasTakenFiles = (part: EntryPart): boolean =>
   part.type === 'code' ? part.deleted !== undefined : part.type === 'notice' && part.kind === 'continuity';
 
-/**
- * The conversation of a chat, which continues in the background while another one is shown. `onChange` is called when
- * the chat itself has changed: a title, a new answer.
- */
-export const createConversation = (client: AgentClient, connection: Connection, onChange: () => void) => {
+export interface ConversationOptions {
+  client: AgentClient;
+  connection: Connection;
+  /** Whether there are no messages yet. */
+  isNew: boolean;
+  /** Called when the chat itself has changed: a title, a new answer. */
+  onChange: () => void;
+  signal: AbortSignal;
+}
+
+/** The conversation of a chat, which continues in the background while another one is shown. */
+export const createConversation = ({ client, connection, isNew, onChange, signal }: ConversationOptions) => {
   const store = createStore<ConversationState>(
-    { entries: [], isLoading: false, isAnswering: false, fault: null },
+    { entries: [], isLoading: !isNew, isAnswering: false, fault: null },
     { paceMs },
   );
   const change = (part: Partial<ConversationState>) => store.set((was) => ({ ...was, ...part }));
@@ -63,7 +71,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
   /**
    * Applies the events of an answer to its end; when the connection is lost, it resumes once the agent is reachable.
    */
-  const takeAll = async (chat: string, events: AsyncIterable<AnswerEvent>, signal: AbortSignal): Promise<void> => {
+  const takeAll = async (chat: string, events: AsyncIterable<AnswerEvent>): Promise<void> => {
     try {
       for await (const event of events) {
         changeLast((entry) => applyEvent(entry, event));
@@ -74,7 +82,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       const last = store.get().entries.at(-1);
       if (!last?.id || !connection.isLost.get()) throw error;
       await connection.back(signal);
-      await takeAll(chat, client.answers.follow(chat, last.id, signal), signal);
+      await takeAll(chat, client.answers.follow(chat, last.id, signal));
     }
   };
 
@@ -82,13 +90,13 @@ export const createConversation = (client: AgentClient, connection: Connection, 
    * Shows an answer as it arrives. Resolves with whether it has begun: a question that did not arrive is removed again.
    */
   const showAnswer = async (
-    chat: string,
-    events: AsyncIterable<AnswerEvent>,
-    signal: AbortSignal,
+    chat: string | Promise<string>,
+    eventsOf: (chat: string) => AsyncIterable<AnswerEvent>,
   ): Promise<boolean> => {
     change({ isAnswering: true, fault: null });
     try {
-      await takeAll(chat, events, signal);
+      const id = await chat;
+      await takeAll(id, eventsOf(id));
     } catch (error) {
       const detail = faultText(error);
       if (store.get().entries.at(-1)?.id === '') {
@@ -104,7 +112,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       change({ isAnswering: false });
       onChange();
     }
-    if (store.get().entries.at(-1)?.parts.some(hasTakenFiles)) await readAgain(chat);
+    if (store.get().entries.at(-1)?.parts.some(hasTakenFiles)) await readAgain(await chat);
     return true;
   };
 
@@ -112,17 +120,12 @@ export const createConversation = (client: AgentClient, connection: Connection, 
     store,
 
     /** Reads the messages, and follows the running answer. */
-    async open(chat: Chat, signal: AbortSignal): Promise<void> {
-      change({ isLoading: true, fault: null });
-      try {
-        const messages = await client.chats.messages(chat.id);
-        change({ entries: messages.map(toEntry), isLoading: false });
-      } catch (error) {
-        return change({ isLoading: false, fault: faultText(error) });
-      }
+    async open(chat: string): Promise<void> {
+      const messages = await client.chats.messages(chat);
+      change({ entries: messages.map(toEntry), isLoading: false });
       const last = store.get().entries.at(-1);
       if (last?.role === 'assistant' && last.status === 'running')
-        await showAnswer(chat.id, client.answers.follow(chat.id, last.id, signal), signal);
+        await showAnswer(chat, () => client.answers.follow(chat, last.id, signal));
     },
 
     /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
@@ -133,12 +136,11 @@ export const createConversation = (client: AgentClient, connection: Connection, 
     /** Call this after files were deleted: any message may link to them. */
     readAgain,
 
-    /** Resolves with whether the question has arrived. */
+    /** Shows the question at once, also while its chat is being created. Resolves with whether it has arrived. */
     async ask(
-      chat: string,
+      chat: Promise<string>,
       question: CreateMessage,
       { files, modelKey }: Pick<Entry, 'files'> & { modelKey: string | null },
-      signal: AbortSignal,
     ): Promise<boolean> {
       const own: Entry = {
         ...emptyAnswer(newId(), null),
@@ -148,11 +150,11 @@ export const createConversation = (client: AgentClient, connection: Connection, 
         files,
       };
       store.set((was) => ({ ...was, entries: [...was.entries, own, emptyAnswer('', question.model ?? null)] }));
-      return await showAnswer(chat, client.answers.ask(chat, question, { modelKey, signal }), signal);
+      return await showAnswer(chat, (id) => client.answers.ask(id, question, { modelKey, signal }));
     },
 
-    async stop(chat: string): Promise<void> {
-      await client.answers.stop(chat).catch((error: unknown) => change({ fault: faultText(error) }));
+    async stop(chat: Promise<string>): Promise<void> {
+      await chat.then(client.answers.stop).catch((error: unknown) => change({ fault: faultText(error) }));
     },
 
     async decide(chat: string, call: string, approved: boolean): Promise<void> {
@@ -161,6 +163,6 @@ export const createConversation = (client: AgentClient, connection: Connection, 
         .catch((error: unknown) => change({ fault: faultText(error) }));
     },
 
-    fail: (error: unknown) => change({ fault: faultText(error), isLoading: false }),
+    fail: (error: unknown) => change({ fault: faultText(error) }),
   };
 };

@@ -55,9 +55,15 @@ export const createWorkspace = (
     return creating;
   };
 
-  const conversation = createConversation(client, connection, () => {
-    onChange();
-    void refresh();
+  const conversation = createConversation({
+    client,
+    connection,
+    isNew: id === null,
+    onChange: () => {
+      onChange();
+      void refresh();
+    },
+    signal: life.signal,
   });
   const uploads = createUploads(client, ensureChat);
   const notebook = createNotebook({
@@ -95,7 +101,7 @@ export const createWorkspace = (
         const found = await client.chats.read(id);
         chat.set(() => found);
         questionOptions.set(() => ({ model: found.model, approval: found.approval }));
-        await conversation.open(found, life.signal);
+        await conversation.open(id);
       } catch (error) {
         conversation.fail(error);
       }
@@ -120,25 +126,22 @@ export const createWorkspace = (
 
     /** Sends the text of the composer with the uploaded files. If that fails, the text is put back. */
     async ask(): Promise<void> {
+      const { isLoading, isAnswering } = conversation.store.get();
       const content = text.get().trim();
       const sent = uploads.store.get();
       const files = sent.flatMap(({ done }) => (done === null ? [] : [done]));
-      if (content === '' && files.length === 0) return;
+      if (isLoading || isAnswering || (content === '' && files.length === 0)) return;
       const { model: chosen, approval } = questionOptions.get();
       const model = chosenModel(models(), chosen);
-      try {
-        const to = await ensureChat();
-        text.set(() => '');
-        uploads.clear();
-        const paths = files.map(({ path }) => path);
-        const question = { content, approval, files: paths, ...(model !== undefined && { model: model.id }) };
-        const hasArrived = await conversation.ask(to, question, { files, modelKey: ownKeyFor(model) }, life.signal);
-        if (hasArrived) return;
-        text.set((newer) => [content, newer].filter((part) => part !== '').join('\n\n'));
-        uploads.restore(sent);
-      } catch (error) {
-        conversation.fail(error);
-      }
+      const paths = files.map(({ path }) => path);
+      const question = { content, approval, files: paths, ...(model !== undefined && { model: model.id }) };
+      // Taken before anything is awaited: nothing is sent twice, and what the reader writes meanwhile stays.
+      text.set(() => '');
+      uploads.clear();
+      const hasArrived = await conversation.ask(ensureChat(), question, { files, modelKey: ownKeyFor(model) });
+      if (hasArrived) return;
+      text.set((newer) => [content, newer].filter((part) => part !== '').join('\n\n'));
+      uploads.restore(sent);
     },
 
     /** Nobody looks at it any more; the answer continues at the agent. */

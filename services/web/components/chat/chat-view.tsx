@@ -98,7 +98,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard. */}
       <div className="messages" ref={list} role="log" aria-label="Messages" tabIndex={0} onScroll={onScroll}>
         <div className="column">
-          {isLoading && <p className="hint">Loading …</p>}
+          {isLoading && fault === null && <p className="hint">Loading …</p>}
           {entries.length === 0 && !isLoading && (
             <Welcome
               hint={canAsk ? null : (info.hint ?? 'This model needs a key of your own.')}
@@ -135,6 +135,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
         workspace={workspace}
         models={models}
         canAsk={canAsk}
+        isLoading={isLoading}
         isAnswering={isAnswering}
         onModelKey={() => setKeys((count) => count + 1)}
       />

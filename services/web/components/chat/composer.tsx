@@ -12,20 +12,30 @@ export interface ComposerProps {
   workspace: Workspace;
   models: readonly Model[];
   canAsk: boolean;
+  /** Whether the chat and its options are still unknown. */
+  isLoading: boolean;
   isAnswering: boolean;
   /** Called when the reader has added or removed a key. */
   onModelKey: () => void;
 }
 
 /** The field for questions. Enter sends, Shift+Enter starts a new line, Escape stops the answer. */
-export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, onModelKey }: ComposerProps) => {
+export const Composer = ({
+  ref: input,
+  workspace,
+  models,
+  canAsk,
+  isLoading,
+  isAnswering,
+  onModelKey,
+}: ComposerProps) => {
   const text = useStore(workspace.text);
   const questionOptions = useStore(workspace.questionOptions);
   const uploads = useStore(workspace.uploads.store);
   const picker = useRef<HTMLInputElement>(null);
   const isUploading = uploads.some(({ done, fault }) => done === null && fault === null);
   const hasFiles = uploads.some(({ done }) => done !== null);
-  const canSend = canAsk && !isAnswering && !isUploading && (text.trim() !== '' || hasFiles);
+  const canSend = canAsk && !isLoading && !isAnswering && !isUploading && (text.trim() !== '' || hasFiles);
 
   // On a phone, the keyboard would cover everything.
   useEffect(() => {
@@ -37,7 +47,7 @@ export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, o
     void workspace.ask();
     input.current?.focus();
   };
-  const stop = async () => workspace.conversation.stop(await workspace.ensureChat());
+  const stop = () => workspace.conversation.stop(workspace.ensureChat());
 
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Escape' && isAnswering) void stop();
@@ -95,6 +105,7 @@ export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, o
         <ModelPicker
           models={models}
           chosen={questionOptions.model}
+          isDisabled={isLoading}
           onChoose={(model) => void workspace.choose({ model })}
           onKey={onModelKey}
         />
@@ -102,6 +113,7 @@ export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, o
           <input
             type="checkbox"
             checked={questionOptions.approval === 'always'}
+            disabled={isLoading}
             onChange={(event) => void workspace.choose({ approval: event.target.checked ? 'always' : 'never' })}
           />
           <Icon name="shield" />

@@ -9,6 +9,7 @@ export interface ModelPickerProps {
   models: readonly Model[];
   /** Null for the default model. */
   chosen: string | null;
+  isDisabled: boolean;
   onChoose: (model: string | null) => void;
   /** Called when a key was added or removed. */
   onKey: () => void;
@@ -49,7 +50,7 @@ const ModelKey = ({ provider, onClose }: { provider: string; onClose: () => void
 };
 
 /** Chooses the model, and the key for it. */
-export const ModelPicker = ({ models, chosen, onChoose, onKey }: ModelPickerProps) => {
+export const ModelPicker = ({ models, chosen, isDisabled, onChoose, onKey }: ModelPickerProps) => {
   const [isOpen, setOpen] = useState(false);
   const current = chosenModel(models, chosen);
   if (current === undefined) return null;
@@ -60,6 +61,7 @@ export const ModelPicker = ({ models, chosen, onChoose, onKey }: ModelPickerProp
         className="model-select"
         aria-label="Model"
         value={current.id}
+        disabled={isDisabled}
         onChange={(event) => onChoose(event.target.value)}
       >
         {models.map((model) => (
