@@ -26,6 +26,8 @@ describe('an agent that is not open', () => {
     await page.getByLabel('Code of cell 1').waitFor();
     await page.reload();
     await page.getByLabel('Code of cell 1').waitFor();
+    await page.evaluate(`for (const name of ['model-key openai', 'cells-chat', 'terminal-chat'])
+      sessionStorage.setItem('codebox-' + name, 'of this visitor')`);
     await page.getByRole('button', { name: 'Forget my key' }).click();
     await page.getByLabel('CodeBox key').waitFor();
     expect(await page.evaluate('sessionStorage.length')).toBe(0);

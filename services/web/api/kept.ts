@@ -7,6 +7,11 @@ export const kept = (name: string) => ({
   },
 });
 
+/** Forgets all of them. */
+export const forgetKept = (): void => {
+  for (const name of Object.keys(sessionStorage)) if (name.startsWith('codebox-')) sessionStorage.removeItem(name);
+};
+
 /** The CodeBox key, when the agent asks for one. */
 export const keptKey = kept('codebox-key');
 

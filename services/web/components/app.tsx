@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from 'react';
 import { createAgentClient } from '../api/agent-client.ts';
-import { keptKey } from '../api/kept.ts';
+import { forgetKept, keptKey } from '../api/kept.ts';
 import { createConnection } from '../state/connection.ts';
 import { currentRoute, replaceRoute } from '../state/route.ts';
 import { createSession } from '../state/session.ts';
@@ -22,6 +22,8 @@ export const App = () => {
 
   const enter = (next: string | null) => {
     session.close();
+    // The next person at this tab finds neither keys nor code of the one who leaves.
+    if (next === null) forgetKept();
     keptKey.set(next);
     setKey(next);
   };
