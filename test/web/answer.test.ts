@@ -318,6 +318,27 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(await chats.getByRole('listitem').count()).toBe(54);
   });
 
+  test('shows where to drop files while they are over the chat, and leaves dragged text alone', async () => {
+    const drag = (type: string, data: string, relatedTarget = 'null') =>
+      page.evaluate(`{
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(${data});
+        const init = { dataTransfer, relatedTarget: ${relatedTarget}, bubbles: true, cancelable: true };
+        const event = new DragEvent('${type}', init);
+        document.querySelector('textarea').dispatchEvent(event);
+        event.defaultPrevented;
+      }`);
+    const note = page.getByText('Drop files to put them into this chat');
+    const file = "new File(['x'], 'x.csv')";
+    expect(await drag('dragover', "'text', 'text/plain'")).toBe(false);
+    expect(await drag('dragover', file)).toBe(true);
+    await note.waitFor();
+    await drag('dragleave', file, "document.querySelector('form')");
+    await note.waitFor();
+    await drag('dragleave', file);
+    await note.waitFor({ state: 'detached' });
+  });
+
   test('ignores a file that is dropped outside a drop target', async () => {
     await page.getByRole('button', { name: 'Notebook' }).click();
     await page.getByLabel('Code of cell 1').waitFor();

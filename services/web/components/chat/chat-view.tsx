@@ -20,6 +20,9 @@ export interface ChatViewProps {
   onNotebook: () => void;
 }
 
+/** Dragged text is left to the field that it is dropped into. */
+const hasFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer.types.includes('Files');
+
 /** The conversation and the composer. */
 export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps) => {
   const { entries, isLoading, isAnswering, fault } = useStore(workspace.conversation.store);
@@ -74,7 +77,17 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     [workspace],
   );
 
+  const onDragOver = (event: DragEvent) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    setDropping(true);
+  };
+  const onDragLeave = ({ currentTarget, relatedTarget }: DragEvent) => {
+    // Entering an element within is reported as leaving the one before it.
+    if (!currentTarget.contains(relatedTarget as Node | null)) setDropping(false);
+  };
   const onDrop = (event: DragEvent) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     setDropping(false);
     workspace.uploads.add(event.dataTransfer.files);
@@ -86,13 +99,8 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     <div
       className="chat-view"
       data-dropping={isDropping}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setDropping(event.dataTransfer.types.includes('Files'));
-      }}
-      onDragLeave={(event) => {
-        if (event.currentTarget === event.target) setDropping(false);
-      }}
+      onDragOver={onDragOver}
+      onDragLeave={onDragLeave}
       onDrop={onDrop}
     >
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard. */}
