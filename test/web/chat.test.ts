@@ -141,9 +141,24 @@ describe('a chat in the page', () => {
     await answer().getByText('begun', { exact: true }).waitFor();
     expect(await violations(page, 'answer-running')).toEqual([]);
     await composer().focus();
+    const stops: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().endsWith('/stop')) stops.push(request.url());
+    });
+    await composer().dispatchEvent('keydown', { key: 'Escape', isComposing: true });
     await page.keyboard.press('Escape');
     await answer().getByText('You stopped this answer.').waitFor();
     await answer().getByText('begun', { exact: true }).waitFor();
+    expect(stops).toHaveLength(1);
+  });
+
+  test('leaves the Enter that chooses a word to an input method', async () => {
+    await isDone();
+    await composer().fill('漢字');
+    for (const sign of [{ isComposing: true }, { keyCode: 229 }])
+      await composer().dispatchEvent('keydown', { key: 'Enter', ...sign });
+    expect(await composer().inputValue()).toBe('漢字');
+    await composer().fill('');
   });
 
   test('runs code only when it is approved, if approval is on', async () => {

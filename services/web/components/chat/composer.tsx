@@ -50,9 +50,10 @@ export const Composer = ({
   const stop = () => workspace.conversation.stop(workspace.ensureChat());
 
   const onKeyDown = (event: KeyboardEvent) => {
+    // An input method takes these keys for itself. Safari marks the Enter that chooses a word by the code 229 only.
+    if (event.nativeEvent.isComposing || event.keyCode === 229) return;
     if (event.key === 'Escape' && isAnswering) void stop();
-    // While an input method composes, Enter chooses a word.
-    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (event.key !== 'Enter' || event.shiftKey) return;
     event.preventDefault();
     send();
   };
