@@ -287,6 +287,36 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(JSON.stringify(model.requests)).toContain('kept.csv');
   });
 
+  test('is shown by another tab that is looked at again, or asks at the same time', async () => {
+    model.script({ text: 'For both tabs.' });
+    await ask('Begin');
+    await answer().getByText('For both tabs.').waitFor();
+    await isDone();
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    await other.getByText('For both tabs.').waitFor();
+    model.script({ text: 'Caught up.' });
+    await ask('Go on');
+    await answer().getByText('Caught up.').waitFor();
+    await isDone();
+    await other.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`);
+    await other.getByText('Caught up.').waitFor();
+
+    const free = Promise.withResolvers<void>();
+    model.script({ text: 'Finally.', after: free.promise });
+    await ask('Slowly');
+    await eventually(async () => model.requestCount() === 1);
+    await other.getByLabel('Your message').fill('At the same time');
+    await other.keyboard.press('Enter');
+    await other.getByText('This was not sent').waitFor();
+    await other.getByText('Slowly').waitFor();
+    expect(await other.getByLabel('Your message').inputValue()).toBe('At the same time');
+    free.resolve();
+    await other.getByText('Finally.').waitFor();
+    await other.close();
+    await isDone();
+  });
+
   test('reports a lost connection to the agent, and recovers', async () => {
     model.script(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
     await ask('Take long');

@@ -1,4 +1,4 @@
-import type { AnswerEvent, CreateMessage } from '#contract';
+import type { AnswerEvent, CreateMessage, Message } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { applyEvent, type Entry, type EntryPart, emptyAnswer, toEntry, withGone } from './entry.ts';
@@ -20,13 +20,13 @@ export interface ConversationState {
 const paceMs = 40;
 const expiryMarginMs = 5 * 60_000;
 
-/** When the first link in these messages expires, in ms since 1970; Infinity without links. */
-const firstExpiry = (entries: readonly Entry[]): number => {
+/** Whether links in these messages have expired or are about to. */
+const isExpiring = (entries: readonly Entry[]): boolean => {
   const links = entries.flatMap(({ files, parts }) => [
     ...files,
     ...parts.flatMap((part) => (part.type === 'code' ? [...part.images, ...part.files] : [])),
   ]);
-  return Math.min(...links.map(({ expiresAt }) => Date.parse(expiresAt)));
+  return links.some(({ expiresAt }) => Date.parse(expiresAt) - Date.now() <= expiryMarginMs);
 };
 
 /** Whether files that earlier messages link to may be gone since this part. */
@@ -59,14 +59,33 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
   const markGone = (deleted: readonly string[]) =>
     store.set((was) => ({ ...was, entries: was.entries.map((entry) => withGone(entry, deleted)) }));
 
-  /** Reads the messages again, unless they change meanwhile. */
-  const readAgain = async (chat: string): Promise<void> => {
-    const { entries, isAnswering } = store.get();
-    if (isAnswering) return;
-    const messages = await client.chats.messages(chat).catch(() => []);
-    const isSame = store.get().entries === entries && messages.length === entries.length;
-    if (isSame) change({ entries: messages.map(toEntry) });
+  /** Follows the last answer if it is running: it may be from before the page was loaded, or for another tab. */
+  const followLast = async (chat: string): Promise<void> => {
+    const last = store.get().entries.at(-1);
+    if (last?.role === 'assistant' && last.status === 'running')
+      await showAnswer(chat, () => client.answers.follow(chat, last.id, signal));
   };
+
+  /** Reads the messages again, and shows them unless those here change meanwhile or are not `isWanted`. */
+  const readAgain = async (
+    chat: string,
+    isWanted: (messages: readonly Message[]) => boolean = () => true,
+  ): Promise<void> => {
+    const { entries, isAnswering, isLoading } = store.get();
+    if (isAnswering || isLoading) return;
+    const messages = await client.chats.messages(chat).catch(() => []);
+    if (store.get().entries !== entries || messages.length < entries.length || !isWanted(messages)) return;
+    change({ entries: messages.map(toEntry) });
+    void followLast(chat);
+  };
+
+  /** Shows what was asked in another tab meanwhile. Otherwise the links stay, so that pictures are not loaded again. */
+  const catchUp = (chat: string): Promise<void> =>
+    readAgain(chat, (messages) => {
+      const { entries } = store.get();
+      const isLonger = messages.length > entries.length;
+      return isLonger || messages.at(-1)?.status !== entries.at(-1)?.status || isExpiring(entries);
+    });
 
   /**
    * Applies the events of an answer to its end; when the connection is lost, it resumes once the agent is reachable.
@@ -93,7 +112,7 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
     chat: string | Promise<string>,
     eventsOf: (chat: string) => AsyncIterable<AnswerEvent>,
   ): Promise<boolean> => {
-    change({ isAnswering: true, fault: null });
+    change({ isAnswering: true });
     try {
       const id = await chat;
       await takeAll(id, eventsOf(id));
@@ -122,16 +141,17 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
     /** Reads the messages, and follows the running answer. */
     async open(chat: string): Promise<void> {
       const messages = await client.chats.messages(chat);
-      change({ entries: messages.map(toEntry), isLoading: false });
-      const last = store.get().entries.at(-1);
-      if (last?.role === 'assistant' && last.status === 'running')
-        await showAnswer(chat, () => client.answers.follow(chat, last.id, signal));
+      if (!store.get().isLoading) return;
+      change({ entries: messages.map(toEntry), isLoading: false, fault: null });
+      await followLast(chat);
     },
 
     /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
     async freshen(chat: string): Promise<void> {
-      if (firstExpiry(store.get().entries) - Date.now() <= expiryMarginMs) await readAgain(chat);
+      if (isExpiring(store.get().entries)) await readAgain(chat);
     },
+
+    catchUp,
 
     /** Call this after files were deleted: any message may link to them. */
     readAgain,
@@ -149,8 +169,12 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
         content: question.content ?? '',
         files,
       };
-      store.set((was) => ({ ...was, entries: [...was.entries, own, emptyAnswer('', question.model ?? null)] }));
-      return await showAnswer(chat, (id) => client.answers.ask(id, question, { modelKey, signal }));
+      const answer = emptyAnswer('', question.model ?? null);
+      store.set((was) => ({ ...was, entries: [...was.entries, own, answer], fault: null }));
+      const hasArrived = await showAnswer(chat, (id) => client.answers.ask(id, question, { modelKey, signal }));
+      // It may have been refused because another tab has asked.
+      if (!hasArrived) void chat.then(catchUp, () => {});
+      return hasArrived;
     },
 
     async stop(chat: Promise<string>): Promise<void> {

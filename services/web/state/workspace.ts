@@ -85,6 +85,18 @@ export const createWorkspace = (
       );
   };
 
+  const open = async (): Promise<void> => {
+    if (id === null) return;
+    try {
+      const found = await client.chats.read(id);
+      chat.set(() => found);
+      questionOptions.set(() => ({ model: found.model, approval: found.approval }));
+      await conversation.open(id);
+    } catch (error) {
+      conversation.fail(error);
+    }
+  };
+
   return {
     key: newId(),
     chat,
@@ -95,17 +107,7 @@ export const createWorkspace = (
     notebook,
     ensureChat,
 
-    async open(): Promise<void> {
-      if (id === null) return;
-      try {
-        const found = await client.chats.read(id);
-        chat.set(() => found);
-        questionOptions.set(() => ({ model: found.model, approval: found.approval }));
-        await conversation.open(id);
-      } catch (error) {
-        conversation.fail(error);
-      }
-    },
+    open,
 
     /** Applies from now on; an existing chat stores it. */
     async choose(change: Partial<QuestionOptions>): Promise<void> {
@@ -118,10 +120,13 @@ export const createWorkspace = (
       );
     },
 
-    /** Call this from time to time while the chat is shown. */
-    async freshen(): Promise<void> {
-      const known = await creating;
-      if (known !== undefined) await conversation.freshen(known);
+    /** Call this when the reader comes to the chat or back to it, and without `isBack` from time to time. */
+    async freshen({ isBack = false } = {}): Promise<void> {
+      const known = id ?? chat.get()?.id;
+      if (known === undefined) return;
+      const { isLoading, fault } = conversation.store.get();
+      if (isLoading && fault !== null) await open();
+      else await (isBack ? conversation.catchUp(known) : conversation.freshen(known));
     },
 
     /** Sends the text of the composer with the uploaded files. If that fails, the text is put back. */

@@ -52,7 +52,15 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
   }, [toEnd]);
   useEffect(() => {
     const timer = setInterval(() => void workspace.freshen(), freshenMs);
-    return () => clearInterval(timer);
+    const comeBack = () => {
+      if (document.visibilityState === 'visible') void workspace.freshen({ isBack: true });
+    };
+    comeBack();
+    document.addEventListener('visibilitychange', comeBack);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', comeBack);
+    };
   }, [workspace]);
   // A new question scrolls to the end, and so does an error.
   const count = entries.length;
