@@ -97,9 +97,14 @@ describe('the page without any model', () => {
     expect(await page.getByLabel('Sure?').count()).toBe(0);
     await shows(4, 'Your name? Ada');
     await ends(4, /Done in/);
+    // A proxy responds for an agent that it cannot reach.
+    await page.route('**/v1/**', (route) =>
+      route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad Gateway</h1>' }),
+    );
     await running.agent.kill('SIGKILL');
     await page.getByText('Connection lost').waitFor();
     await running.agent.restart();
+    await page.unrouteAll();
     await page.getByText('Connection lost').waitFor({ state: 'detached' });
     await run(5);
     await shows(1, 'after');

@@ -25,7 +25,7 @@ const secondsOf = (header: string | null): number | undefined =>
  * the gateway.
  */
 export const problemOf = async (response: Response): Promise<CodeBoxError> => {
-  const { status, headers } = response;
+  const { status, statusText, headers } = response;
   const retryAfterSeconds = secondsOf(headers.get('retry-after'));
   const requestId = headers.get('x-request-id') ?? undefined;
   const options: CodeBoxErrorOptions = {
@@ -36,8 +36,13 @@ export const problemOf = async (response: Response): Promise<CodeBoxError> => {
   const text = await response.text();
   const problem = receivedSchema.safeParse(asJson(text)).data;
   if (problem === undefined) {
-    const received = `${status} ${text.slice(0, 200)}`.trim();
-    return new CodeBoxError(byStatus[status] ?? 'internal', `The response was ${received}`, options);
+    // The body is often a page of HTML, which nobody wants to read as an error.
+    const received = `${status} ${statusText}`.trim();
+    return new CodeBoxError(
+      byStatus[status] ?? 'internal',
+      `The response was ${received}, which is not from CodeBox.`,
+      options,
+    );
   }
   return toError(problem, options);
 };

@@ -3,11 +3,19 @@ import { createStore } from './store.ts';
 const probePauseMs = 1000;
 const probeMs = 10_000;
 
+/** Whether a proxy has responded, since it cannot reach the agent: errors of the agent itself are problems. */
+const isOfProxy = ({ status, headers }: Response): boolean =>
+  status >= 502 && !headers.get('content-type')?.startsWith('application/problem+json');
+
 /** Whether requests reach the agent: `isLost` while they do not. It then polls the agent until it responds. */
 export const createConnection = () => {
   const isLost = createStore(false);
   const found = () => isLost.get() && isLost.set(() => false);
-  const probe = () => fetch('/v1/info', { signal: AbortSignal.timeout(probeMs) }).then(found, probeLater);
+  const probe = () =>
+    fetch('/v1/info', { signal: AbortSignal.timeout(probeMs) }).then((response) => {
+      if (isOfProxy(response)) probeLater();
+      else found();
+    }, probeLater);
   const probeLater = () => setTimeout(() => void probe(), probePauseMs);
   const lose = () => {
     if (isLost.get()) return;
@@ -19,10 +27,11 @@ export const createConnection = () => {
   return {
     isLost,
 
-    /** The global fetch, which records whether the request got through. */
+    /** The global fetch, which records whether the request got through; rejects when it did not get past a proxy. */
     fetch: async (...[input, init]: Parameters<typeof fetch>): Promise<Response> => {
       try {
         const response = await fetch(input, init);
+        if (isOfProxy(response)) throw new TypeError(`A proxy has responded with ${response.status}.`);
         found();
         return response;
       } catch (error) {
