@@ -150,6 +150,43 @@ describe('the page without any model', () => {
     expect(await violations(page, 'notebook-rich')).toEqual([]);
   });
 
+  test('draws a chart anew when its code or another cell updates it', async () => {
+    const chart = (title: string) =>
+      `alt.Chart(pd.DataFrame({"n": [1, 2]}), title="${title}").mark_bar().encode(y="n:Q")`;
+    await write(
+      7,
+      `import altair as alt, pandas as pd
+from IPython.display import clear_output, display
+figure = lambda title: display({"application/vnd.plotly.v1+json": {"data": [{"y": [1, 2]}], "layout": {"title": {"text": title}}}}, raw=True)
+shown = display(${chart('Chart one')}, display_id=True)
+figure("Figure one")
+input("Go on?")
+clear_output(wait=True)
+shown = display(${chart('Chart two')}, display_id=True)
+figure("Figure two")`,
+    );
+    await run(7);
+    const inChart = (index: number, text: string) =>
+      output(7).locator('iframe').nth(index).contentFrame().getByText(text).waitFor();
+    await inChart(0, 'Chart one');
+    await inChart(1, 'Figure one');
+    await page.getByLabel('Go on?').press('Enter');
+    await inChart(0, 'Chart two');
+    await inChart(1, 'Figure two');
+    await write(4, `shown.update(${chart('Chart three')})`);
+    await run(4);
+    await inChart(0, 'Chart three');
+    await write(
+      4,
+      'shown.update({"application/vnd.vega.v5+json": {"signals": [{"name": "a"}, {"name": "a"}]}}, raw=True)',
+    );
+    await run(4);
+    await output(7).getByText('This chart could not be drawn').waitFor();
+    await write(4, `shown.update(${chart('Chart four')})`);
+    await run(4);
+    await inChart(0, 'Chart four');
+  });
+
   test('can upload, list, download and delete files', async () => {
     const file = join(folder, 'data.csv');
     await writeFile(file, 'a,b\n1,2\n');

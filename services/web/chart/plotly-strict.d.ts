@@ -4,4 +4,7 @@ declare module 'plotly.js-strict-dist-min' {
     element: HTMLElement,
     figure: { data?: unknown; layout?: object; frames?: unknown; config?: object },
   ): Promise<HTMLElement>;
+
+  /** Removes a figure, with its listeners. */
+  export function purge(element: HTMLElement): void;
 }

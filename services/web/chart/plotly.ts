@@ -1,4 +1,4 @@
-import { newPlot } from 'plotly.js-strict-dist-min';
+import { newPlot, purge } from 'plotly.js-strict-dist-min';
 
 interface Figure {
   data?: unknown;
@@ -27,9 +27,10 @@ const themed = (layout: NonNullable<Figure['layout']>, isDark: boolean): object 
   return { ...layout, template: { ...layout.template, layout: { ...was, ...Object.fromEntries(mixed) } } };
 };
 
-/** Draws a figure in the form of Plotly's Python library. */
-export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<void> => {
+/** Draws a figure in the form of Plotly's Python library. Resolves with a function that ends it. */
+export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<() => void> => {
   const { data, layout = {}, frames }: Figure = figure;
   const config = { responsive: true, displaylogo: false };
   await newPlot(element, { data, layout: themed(layout, isDark), frames, config });
+  return () => purge(element);
 };

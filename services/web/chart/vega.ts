@@ -17,8 +17,11 @@ const dark = {
 const isLite = (figure: object): figure is TopLevelSpec =>
   '$schema' in figure && String(figure.$schema).includes('/vega-lite/');
 
-/** Draws a specification of Vega-Lite or Vega. Its expressions are interpreted, never run as code. */
-export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<void> => {
+/**
+ * Draws a specification of Vega-Lite or Vega. Its expressions are interpreted, never run as code. Resolves with a
+ * function that ends it.
+ */
+export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<() => void> => {
   const config = isDark ? dark : {};
   // An invalid specification fails here, and the error is reported.
   const runtime = isLite(figure)
@@ -31,4 +34,5 @@ export const draw = async (element: HTMLElement, figure: object, isDark: boolean
     renderer: 'svg',
   });
   await view.runAsync();
+  return () => view.finalize();
 };

@@ -8,13 +8,10 @@ const maxHeight = 1000;
 
 /** A chart that the page's own code draws from the data of a box, in a document without an origin. */
 export const ChartFrame = ({ chart }: { chart: Omit<Chart, 'isDark'> }) => {
-  const isDark = useIsDark();
-  return <Drawn key={`${isDark}`} chart={chart} isDark={isDark} />;
-};
-
-const Drawn = ({ chart, isDark }: { chart: Omit<Chart, 'isDark'>; isDark: boolean }) => {
   const frame = useRef<HTMLIFrameElement>(null);
-  const content = useMemo(() => ({ ...chart, isDark }), [chart, isDark]);
+  const isDark = useIsDark();
+  // The data as text: when the page reads the same figure again, it is not drawn again.
+  const content = useMemo(() => JSON.stringify({ ...chart, isDark } satisfies Chart), [chart, isDark]);
   const { height, fault } = useFrame(frame, content);
   if (fault !== null) return <p className="left-out">This chart could not be drawn: {fault}</p>;
   return (

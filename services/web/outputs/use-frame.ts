@@ -1,4 +1,4 @@
-import { type RefObject, useEffect, useState } from 'react';
+import { type RefObject, useEffect, useRef, useState } from 'react';
 
 type FrameMessage = { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string };
 
@@ -10,26 +10,32 @@ const isFrameMessage = (data: unknown): data is FrameMessage => {
 };
 
 /**
- * Passes content to a document without an origin, once, when it requests it. Its messages are hostile: only a height in
- * pixels and an error text are accepted.
+ * Passes content to a document without an origin: once it requests it, and again when the content changes. Its messages
+ * are hostile: only a height in pixels and an error text are accepted.
  */
-export const useFrame = (frame: RefObject<HTMLIFrameElement | null>, content: object) => {
+export const useFrame = (frame: RefObject<HTMLIFrameElement | null>, content: object | string) => {
   const [height, setHeight] = useState<number | null>(null);
-  const [fault, setFault] = useState<string | null>(null);
+  const [failure, setFailure] = useState<{ content: object | string; detail: string } | null>(null);
+  const isReady = useRef(false);
   useEffect(() => {
-    let isFilled = false;
+    // An opaque origin cannot be named as a target.
+    const pass = () => frame.current?.contentWindow?.postMessage(content, '*');
     const listen = ({ source, origin, data }: MessageEvent<unknown>) => {
       if (origin !== 'null' || source === null || source !== frame.current?.contentWindow || !isFrameMessage(data))
         return;
       if (data.type === 'height') return setHeight(data.height);
-      if (data.type === 'failed') return setFault(data.detail);
-      if (isFilled) return;
-      isFilled = true;
-      // An opaque origin cannot be named as a target.
-      frame.current.contentWindow.postMessage(content, '*');
+      if (data.type === 'failed') {
+        // The error takes the place of the document; other content gets a new one.
+        isReady.current = false;
+        return setFailure({ content, detail: data.detail });
+      }
+      if (isReady.current) return;
+      isReady.current = true;
+      pass();
     };
     addEventListener('message', listen);
+    if (isReady.current) pass();
     return () => removeEventListener('message', listen);
   }, [frame, content]);
-  return { height, fault };
+  return { height, fault: failure?.content === content ? failure.detail : null };
 };

@@ -4,7 +4,7 @@ import type { Connection } from './connection.ts';
 import { faultText } from './fault.ts';
 import { forgetCells, type KeptCell, keepCells, keptCells, type Reply } from './kept-cells.ts';
 import { newId } from './new-id.ts';
-import { addOutput, noOutputs, type Outputs } from './outputs.ts';
+import { addOutput, hasDisplay, noOutputs, type Outputs } from './outputs.ts';
 import { createStore } from './store.ts';
 
 /** The input that `input()` waits for: `seq` is the number of its event. */
@@ -86,6 +86,12 @@ const afterEvent = (cell: Cell, event: ExecutionEvent, seen: number): Cell => {
   return { ...cell, prompt };
 };
 
+/** A cell after an event of the run of another one, which may update what this one displays. */
+const afterEventElsewhere = (cell: Cell, event: ExecutionEvent): Cell => {
+  if (event.type !== 'display_update' || !hasDisplay(cell.outputs, event.displayId)) return cell;
+  return { ...cell, outputs: addOutput(cell.outputs, event) };
+};
+
 export interface NotebookOptions {
   client: AgentClient;
   connection: Connection;
@@ -117,6 +123,10 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
         return typeof part === 'function' ? part(cell) : { ...cell, ...part };
       }),
     );
+  const apply = (id: string, event: ExecutionEvent, seen: number) =>
+    store.set((was) =>
+      was.map((cell) => (cell.id === id ? afterEvent(cell, event, seen) : afterEventElsewhere(cell, event))),
+    );
   const reset = (id: string, part: Partial<Cell>) =>
     change(id, ({ language, code }) => ({ ...emptyCell(language, code), id, ...part }));
   const keep = () => {
@@ -137,7 +147,7 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
       try {
         for await (const event of events ?? client.cells.follow(to, execution, signal, seen)) {
           const isLive = find(id)?.state === 'running';
-          change(id, (cell) => afterEvent(cell, event, seen));
+          apply(id, event, seen);
           seen = event.seq;
           if (event.type === 'done' && isLive && event.files && event.files.deleted.length > 0) await onDeleted(to);
         }

@@ -64,8 +64,15 @@ const toOutput = (event: CodeOutput): Output | undefined => {
   }
 };
 
+const isDisplay = (item: Output, displayId: string): item is Extract<Output, { type: 'rich' }> =>
+  item.type === 'rich' && item.displayId === displayId;
+
 const updated = (item: Output, { displayId, mime }: { displayId: string; mime: Record<string, unknown> }): Output =>
-  item.type === 'rich' && item.displayId === displayId ? { ...item, mime } : item;
+  isDisplay(item, displayId) ? { ...item, mime } : item;
+
+/** Whether an update of this display changes the outputs. */
+export const hasDisplay = ({ items }: Outputs, displayId: string): boolean =>
+  items.some((item) => isDisplay(item, displayId));
 
 const joined = (stream: Stream, text: string): Stream => {
   const lineStart = stream.text.lastIndexOf('\n') + 1;
