@@ -187,6 +187,24 @@ figure("Figure two")`,
     await inChart(0, 'Chart four');
   });
 
+  test('shows the first and the last of thousands of outputs, and how their run ended', async () => {
+    await write(
+      7,
+      `from IPython.display import HTML, display
+for number in range(2000): display(HTML(f"<p>Output {number}</p>"))
+raise ValueError("at the end")`,
+    );
+    await run(7);
+    await ends(7, /Failed in/);
+    await shows(7, '… 1,801 outputs are left out here …');
+    await shows(7, 'at the end');
+    expect(await output(7).locator('iframe').count()).toBe(199);
+    await output(7).locator('iframe').nth(198).contentFrame().getByText('Output 1999').waitFor();
+    await write(7, 'print("few")');
+    await run(7);
+    await shows(7, 'few');
+  });
+
   test('can upload, list, download and delete files', async () => {
     const file = join(folder, 'data.csv');
     await writeFile(file, 'a,b\n1,2\n');

@@ -1,8 +1,8 @@
-import { memo } from 'react';
+import { Fragment, memo } from 'react';
 import type { Image } from '#contract';
 import { Boundary } from '../components/controls/boundary.tsx';
 import { Picture } from '../components/controls/picture.tsx';
-import { cutAt, type Output, type Outputs } from '../state/outputs.ts';
+import { cutAt, maxFirst, type Output, type Outputs } from '../state/outputs.ts';
 import { bytesText, countText } from '../state/wording.ts';
 import { Folded } from './folded.tsx';
 import { RichOutput } from './rich-output.tsx';
@@ -87,18 +87,23 @@ export interface OutputListProps {
 }
 
 /** The output of code, in order. */
-export const OutputList = ({ outputs, images = [], isLive }: OutputListProps) =>
-  outputs.items.length === 0 ? null : (
+export const OutputList = ({ outputs: { items, leftOut }, images = [], isLive }: OutputListProps) =>
+  items.length === 0 ? null : (
     <div className="outputs">
-      {outputs.items.map((output, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: outputs are only ever added to.
-        <Boundary key={index} fallback={<p className="left-out">This output cannot be shown.</p>}>
-          <OneOutput
-            output={output}
-            image={output.type === 'image' ? images[output.index] : undefined}
-            isLive={isLive && index === outputs.items.length - 1}
-          />
-        </Boundary>
+      {items.map((output, index) => (
+        // The number of the output in its run.
+        <Fragment key={index < maxFirst ? index : index + leftOut}>
+          {index === maxFirst && leftOut > 0 && (
+            <p className="left-out">… {countText(leftOut)} outputs are left out here …</p>
+          )}
+          <Boundary fallback={<p className="left-out">This output cannot be shown.</p>}>
+            <OneOutput
+              output={output}
+              image={output.type === 'image' ? images[output.index] : undefined}
+              isLive={isLive && index === items.length - 1}
+            />
+          </Boundary>
+        </Fragment>
       ))}
     </div>
   );

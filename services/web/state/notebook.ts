@@ -59,6 +59,9 @@ const toKept = ({ language, code, execution, state, replies }: Cell): KeptCell =
   replies,
 });
 
+/** Events may arrive in thousands a second; what the reader does is shown at once. */
+const eventPace = { paceMs: 40 };
+
 export const isBusy = ({ state }: Cell): boolean => state !== 'idle' && state !== 'done';
 
 const notRun = 'This was not run, because a cell before it did not succeed.';
@@ -124,8 +127,9 @@ export const createNotebook = ({ client, connection, chat, ensureChat, onDeleted
       }),
     );
   const apply = (id: string, event: ExecutionEvent, seen: number) =>
-    store.set((was) =>
-      was.map((cell) => (cell.id === id ? afterEvent(cell, event, seen) : afterEventElsewhere(cell, event))),
+    store.set(
+      (was) => was.map((cell) => (cell.id === id ? afterEvent(cell, event, seen) : afterEventElsewhere(cell, event))),
+      eventPace,
     );
   const reset = (id: string, part: Partial<Cell>) =>
     change(id, ({ language, code }) => ({ ...emptyCell(language, code), id, ...part }));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ExecutionEvent } from '#contract';
-import { addOutput, cutAt, noOutputs, toOutputs } from './outputs.ts';
+import { addOutput, cutAt, maxFirst, noOutputs, toOutputs } from './outputs.ts';
 
 const out = (text: string): ExecutionEvent => ({ seq: 1, type: 'stdout', text });
 
@@ -49,5 +49,23 @@ describe('outputs', () => {
     ]);
     const after = addOutput(shown, { seq: 3, type: 'display_update', displayId: 'a', mime: { 'text/plain': 'after' } });
     expect(after.items).toMatchObject([{ mime: { 'text/plain': 'after' } }, { mime }]);
+  });
+
+  test('of endless outputs the first and the last ones are kept with the last error, and the others counted', () => {
+    const error: ExecutionEvent = { seq: 1, type: 'error', name: 'ValueError', value: '', traceback: [] };
+    const lines = Array.from({ length: 2500 }, (_, line) => [
+      out(`${line}\n`),
+      { seq: 1, type: 'stderr', text: `${line}\n` } as const,
+    ]).flat();
+    const { items, leftOut } = toOutputs([error, ...lines, error, ...lines]);
+    expect(items.length).toBe(200);
+    expect(items.length + leftOut).toBe(2 * 5001);
+    expect(items[maxFirst]).toMatchObject({ type: 'error' });
+    expect(items.slice(-2)).toMatchObject([
+      { name: 'stdout', text: '2499\n' },
+      { name: 'stderr', text: '2499\n' },
+    ]);
+    const cleared = addOutput({ items, leftOut, clearsNext: true }, out('new'));
+    expect(cleared).toEqual(toOutputs([out('new')]));
   });
 });

@@ -10,13 +10,21 @@ export type Output =
   | { type: 'truncated'; droppedBytes: number }
   | { type: 'install'; text: string; isDone: boolean };
 
-/** `clearsNext`: the next output replaces everything before it. */
+/**
+ * `clearsNext`: the next output replaces everything before it. `leftOut` is how many are left out after the first
+ * `maxFirst`.
+ */
 export interface Outputs {
   items: readonly Output[];
   clearsNext: boolean;
+  leftOut: number;
 }
 
-export const noOutputs: Outputs = { items: [], clearsNext: false };
+export const noOutputs: Outputs = { items: [], clearsNext: false, leftOut: 0 };
+
+/** How many outputs of a run the page keeps, from its beginning and from its end: each may be a document of its own. */
+export const maxFirst = 180;
+const maxLast = 20;
 
 /** How much of one stream the page keeps, in UTF-16 units: a program may print gigabytes. */
 const maxHead = 50_000;
@@ -28,12 +36,19 @@ export const addOutput = (outputs: Outputs, event: CodeOutput): Outputs => {
   if (event.type === 'display_update') return { ...outputs, items: outputs.items.map((item) => updated(item, event)) };
   const output = toOutput(event);
   if (output === undefined) return outputs;
-  const before = outputs.clearsNext ? [] : outputs.items;
-  const last = before.at(-1);
-  if (output.type !== 'stream') return { items: [...before, output], clearsNext: false };
+  const { items, leftOut } = outputs.clearsNext ? noOutputs : outputs;
+  if (output.type !== 'stream') return bounded([...items, output], leftOut);
+  const last = items.at(-1);
   const isMore = last?.type === 'stream' && last.name === output.name;
   const stream = joined(isMore ? last : { ...output, text: '' }, output.text);
-  return { items: [...(isMore ? before.slice(0, -1) : before), stream], clearsNext: false };
+  return bounded([...(isMore ? items.slice(0, -1) : items), stream], leftOut);
+};
+
+/** Leaves out the oldest output that is not among the first ones, when there are too many; the last error stays. */
+const bounded = (items: readonly Output[], leftOut: number): Outputs => {
+  if (items.length <= maxFirst + maxLast) return { items, clearsNext: false, leftOut };
+  const isLastError = items.findLastIndex(({ type }) => type === 'error') === maxFirst;
+  return { items: items.toSpliced(isLastError ? maxFirst + 1 : maxFirst, 1), clearsNext: false, leftOut: leftOut + 1 };
 };
 
 /** Adds all events. */

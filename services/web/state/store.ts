@@ -1,17 +1,22 @@
 import { useSyncExternalStore } from 'react';
 
-/** A value that outlives the components that show it. */
-export interface Store<T> {
-  get: () => T;
-  set: (change: (was: T) => T) => void;
-  subscribe: (listener: () => void) => () => void;
-}
-
 /**
  * With `paceMs`, listeners are notified once for many changes in a row: an answer arrives in hundreds of pieces a
  * second.
  */
-export const createStore = <T>(initial: T, { paceMs }: { paceMs?: number } = {}): Store<T> => {
+interface Pace {
+  paceMs?: number;
+}
+
+/** A value that outlives the components that show it. */
+export interface Store<T> {
+  get: () => T;
+  /** `pace` replaces that of the store. */
+  set: (change: (was: T) => T, pace?: Pace) => void;
+  subscribe: (listener: () => void) => () => void;
+}
+
+export const createStore = <T>(initial: T, usual: Pace = {}): Store<T> => {
   const listeners = new Set<() => void>();
   let value = initial;
   let isDue = false;
@@ -21,7 +26,7 @@ export const createStore = <T>(initial: T, { paceMs }: { paceMs?: number } = {})
   };
   return {
     get: () => value,
-    set: (change) => {
+    set: (change, { paceMs } = usual) => {
       value = change(value);
       if (paceMs === undefined) notify();
       else if (!isDue) setTimeout(notify, paceMs);
