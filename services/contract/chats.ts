@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { boxPathSchema } from './files/files.ts';
+import { boxPathSchema, encodedPathSchema } from './files/files.ts';
 import { executionEventSchema, runStatuses } from './runs/events.ts';
 import { codeSchema, languageSchema, timeoutSecondsSchema } from './runs/executions.ts';
 import { pageSchema, queryInteger } from './values/page.ts';
@@ -352,11 +352,13 @@ export const chatFilesQuerySchema = z.strictObject({
 export const chatEntrySchema = z
   .object({
     path: z.string(),
+    encodedPath: encodedPathSchema.optional(),
     name: z.string(),
     type: z.enum(['file', 'directory', 'symlink', 'other']),
     sizeBytes: z.int(),
     modifiedAt: z.iso.datetime(),
     url: z.string().nullable().meta({ description: 'Signed; null for what is no file.' }),
+    expiresAt: z.iso.datetime().nullable().meta({ description: 'When `url` expires.' }),
   })
   .meta({ id: 'ChatEntry' });
 

@@ -91,6 +91,20 @@ test('many files can be uploaded at once, and are listed with links that work wi
   expect([part.status, await part.text()]).toEqual([206, 'w']);
 });
 
+test('a file whose name is not UTF-8 is listed with a link, and can be deleted', async () => {
+  await agent.send('POST', `/v1/chats/${chat}/cells`, {
+    code: 'import os; os.mkdir("bytes"); open(b"bytes/caf\\xe9", "w").write("tea")',
+  });
+  const list = async () => (await agent.send<Page<ChatEntry>>('GET', `/v1/chats/${chat}/files?path=bytes`)).body.items;
+  const [entry] = await list();
+  expect(entry).toMatchObject({ name: 'caf\ufffd', encodedPath: 'bytes/caf%E9', expiresAt: expect.any(String) });
+  expect(await (await follow(entry?.url ?? '')).text()).toBe('tea');
+  const url = `/v1/chats/${chat}/files/${entry?.encodedPath}`;
+  expect(await (await agent.call(url)).text()).toBe('tea');
+  expect((await agent.call(url, { method: 'DELETE' })).status).toBe(204);
+  expect(await list()).toEqual([]);
+});
+
 test('the link of a file works however long its path is', async () => {
   const folders = Array.from({ length: 15 }, () => 'd'.repeat(254));
   const path = [...folders, `${'"'.repeat(254 - 4)}.txt`].join('/');

@@ -5,6 +5,7 @@ import {
   type ChatEntry,
   type Client,
   CodeBoxError,
+  decodePath,
   type FileEntry,
   hasCode,
   type ListOptions,
@@ -114,9 +115,10 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
     /** The entries of a folder by name, at most `limit`; none while the chat has no box. */
     async list(owner: Owner, id: string, folder: string, limit: number): Promise<ChatEntry[]> {
       const entries = await entriesOf(owner, id, folder, limit);
-      return entries.map(({ path, name, type, sizeBytes, modifiedAt }) => {
-        const url = type === 'file' ? links.path(owner, id, path).url : null;
-        return { path, name, type, sizeBytes, modifiedAt, url };
+      return entries.map(({ path, encodedPath, name, type, sizeBytes, modifiedAt }) => {
+        const wholePath = encodedPath === undefined ? path : decodePath(encodedPath);
+        const link = type === 'file' ? links.path(owner, id, wholePath) : { url: null, expiresAt: null };
+        return { path, ...(encodedPath && { encodedPath }), name, type, sizeBytes, modifiedAt, ...link };
       });
     },
 

@@ -30,7 +30,9 @@ export const createLinks = (seal: Vault, seconds: number, now: () => number = Da
   const sign = ({ key }: KeyOfOwner, name: string, target: Omit<LinkTarget, 'key' | 'expires'>) => {
     const expires = now() + seconds * 1000;
     const token = seal.close(purpose, JSON.stringify({ ...target, key, expires }));
-    return { url: `/v1/files/${token}/${encodeURIComponent(name)}`, expiresAt: new Date(expires).toISOString() };
+    // Names of files are bytes, and not always UTF-8.
+    const plainName = encodeURIComponent(name.toWellFormed());
+    return { url: `/v1/files/${token}/${plainName}`, expiresAt: new Date(expires).toISOString() };
   };
 
   const inBox = (owner: KeyOfOwner, chat: string, path: string) =>

@@ -7,6 +7,7 @@ import {
   chatFolderSchema,
   type Uploaded,
   uploadedSchema,
+  urlPathSchema,
 } from '#contract';
 import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
@@ -16,6 +17,8 @@ import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';
 
 const params = chatParams.extend({ path: boxPathSchema });
+/** What is in a box already may have any name. */
+const foundParams = chatParams.extend({ path: urlPathSchema });
 /** A token contains a path of up to 4,096 bytes as JSON, encrypted and in base64. */
 const linkParams = z.object({ path: z.string().regex(/^[\w-]{1,14000}\/[^/]{0,1024}$/, 'is not a link') });
 const artifactSchema = z.strictObject({ path: boxPathSchema }).meta({ id: 'CreateArtifact' });
@@ -71,7 +74,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
         path: '/v1/chats/{chat}/files/{path}',
         summary: method === 'get' ? 'Download a file, or a range of it' : 'Size and ETag of a file',
         tag,
-        params,
+        params: foundParams,
         responses: {
           200: { description: 'The bytes.', types: bytes },
           206: { description: 'The range.', types: bytes },
@@ -113,7 +116,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
       path: '/v1/chats/{chat}/files/{path}',
       summary: 'Delete a file, or a folder with its contents',
       tag,
-      params,
+      params: foundParams,
       responses: { 204: { description: 'It was deleted.' } },
     },
     async ({ c, owner, params }) => {

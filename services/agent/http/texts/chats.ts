@@ -83,6 +83,7 @@ export const chatTexts: OperationTexts = {
       sizeBytes: 18,
       modifiedAt: at,
       url: attachment.url,
+      expiresAt: attachment.expiresAt,
     }),
   },
   'POST /v1/chats/{chat}/files': {
