@@ -83,9 +83,12 @@ describe('a chat in the page', () => {
     await other.clock.install();
     await other.goto(chat);
     const picture = other.getByRole('img', { name: 'Picture 1' });
-    const before = await picture.getAttribute('src');
+    await other.getByRole('button', { name: 'Files', exact: true }).click();
+    const file = other.getByRole('complementary', { name: 'Files' }).getByRole('link', { name: 'squares.csv' });
+    const links = async () => [await picture.getAttribute('src'), await file.getAttribute('href')];
+    const before = await links();
     await other.clock.fastForward('59:00');
-    await eventually(async () => (await picture.getAttribute('src')) !== before);
+    await eventually(async () => (await links()).every((link) => !before.includes(link)));
     await eventually(() => picture.evaluate((image) => 'naturalWidth' in image && Number(image.naturalWidth) > 100));
     await other.close();
   });

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../api/harness.ts';
@@ -221,6 +222,58 @@ raise ValueError("at the end")`,
     expect(await violations(page, 'confirm')).toEqual([]);
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
     await eventually(async () => (await files.getByRole('link', { name: 'data.csv' }).count()) === 0);
+  });
+
+  test('says why a file could not be deleted, and shows the folder that was opened last', async () => {
+    const files = page.getByRole('complementary', { name: 'Files' });
+    await write(7, 'import os; os.mkdir("slow"); open("slow/inside", "w"); open(b"caf\\xe9", "w")');
+    await run(7);
+    await ends(7, /Done in/);
+    await files.getByRole('button', { name: 'Refresh' }).click();
+    const remove = async () => {
+      await files.getByLabel('Delete caf').click();
+      await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    };
+    await page.route('**/files/caf*', (route) =>
+      route.fulfill({ status: 403, contentType: 'text/html', body: '<h1>Forbidden</h1>' }),
+    );
+    await remove();
+    await files.getByRole('alert').getByText('403').waitFor();
+    await page.unrouteAll();
+    await remove();
+    await eventually(async () => (await files.getByText('caf').count()) === 0);
+    const slow = /files\?path=slow$/;
+    await page.route(slow, async (route) => {
+      await sleep(1000);
+      await route.continue();
+    });
+    const late = page.waitForResponse(slow);
+    await files.getByRole('button', { name: 'slow', exact: true }).click();
+    await files.getByRole('button', { name: 'Files', exact: true }).click();
+    await late;
+    // The page would show it now.
+    await sleep(200);
+    await page.unrouteAll();
+    expect(await files.getByText('inside').count()).toBe(0);
+  });
+
+  test('does not upload a file that is removed while its chat is created', async () => {
+    const other = await running.visit();
+    const sent: string[] = [];
+    other.on('request', (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    const held = Promise.withResolvers<void>();
+    await other.route('**/v1/chats', async (route) => {
+      if (route.request().method() === 'POST') await held.promise;
+      await route.continue();
+    });
+    await other.getByRole('button', { name: 'Files', exact: true }).click();
+    const file = { name: 'data.csv', mimeType: 'text/csv', buffer: Buffer.from('a') };
+    await other.getByLabel('Files to upload').setInputFiles(file);
+    await other.getByLabel('Cancel data.csv').click();
+    held.resolve();
+    await other.waitForResponse(/chats\/[^/]+\/files/);
+    expect(sent.filter((request) => request.startsWith('PUT'))).toEqual([]);
+    await other.context().close();
   });
 
   test('offers to reload the page if the code of a view cannot be loaded', async () => {

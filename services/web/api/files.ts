@@ -1,6 +1,8 @@
 import {
+  type ChatEntry,
   CodeBoxError,
   chatFolderSchema,
+  encodePath,
   pathOf,
   problemSchema,
   type Transport,
@@ -14,16 +16,15 @@ export interface UploadOptions {
   onProgress: (share: number) => void;
 }
 
-const filePath = (chat: string, path: string): string =>
-  `${pathOf('chats', chat, 'files')}/${path.split('/').map(encodeURIComponent).join('/')}`;
+const filePath = (chat: string, encodedPath: string): string => `${pathOf('chats', chat, 'files')}/${encodedPath}`;
 
 /** The files of a chat's box. */
 export const createFiles = (transport: Transport, key: string | null) => ({
   list: (chat: string, path: string) =>
     transport.json(chatFolderSchema, { path: pathOf('chats', chat, 'files'), query: { path } }),
 
-  delete: (chat: string, path: string): Promise<void> =>
-    transport.done({ method: 'DELETE', path: filePath(chat, path) }),
+  delete: (chat: string, { path, encodedPath = encodePath(path) }: ChatEntry): Promise<void> =>
+    transport.done({ method: 'DELETE', path: filePath(chat, encodedPath) }),
 
   /**
    * Uploads one file; rejects with `precondition_failed` when its name is taken. `fetch` reports no upload progress, so
@@ -31,8 +32,10 @@ export const createFiles = (transport: Transport, key: string | null) => ({
    */
   upload: (chat: string, path: string, file: Blob, { signal, onProgress }: UploadOptions): Promise<Uploaded> =>
     new Promise((resolve, reject) => {
+      // It may have been cancelled while its chat was created.
+      if (signal.aborted) return reject(signal.reason);
       const request = new XMLHttpRequest();
-      request.open('PUT', filePath(chat, path));
+      request.open('PUT', filePath(chat, encodePath(path)));
       if (key !== null) request.setRequestHeader('authorization', `Bearer ${key}`);
       request.setRequestHeader('content-type', 'application/octet-stream');
       request.setRequestHeader('if-none-match', '*');

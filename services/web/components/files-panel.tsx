@@ -25,6 +25,13 @@ const trailOf = (path: string): { name: string; path: string }[] => {
   ];
 };
 
+const freshenMs = 30_000;
+const expiryMarginMs = 5 * 60_000;
+
+/** When the first link to these files expires, in ms since 1970; Infinity without links. */
+const firstExpiry = (entries: readonly ChatEntry[]): number =>
+  Math.min(...entries.flatMap(({ expiresAt }) => (expiresAt === null ? [] : [Date.parse(expiresAt)])));
+
 /** The files of the chat's computer: browse, upload, download and delete. */
 export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
   const chat = useStore(workspace.chat);
@@ -36,25 +43,44 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
   const [fault, setFault] = useState<string | null>(null);
   const [removed, setRemoved] = useState<ChatEntry | null>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const reads = useRef(0);
   const chatId = chat?.id ?? null;
   const sentCount = sent.filter(({ done }) => done !== null).length;
 
   const read = useCallback(async () => {
     if (chatId === null) return setEntries([]);
+    reads.current += 1;
+    const number = reads.current;
+    // The response about a folder that the reader has left may be the last to arrive.
+    const isNewest = () => number === reads.current;
     try {
-      setEntries((await client.files.list(chatId, path)).items);
+      const { items } = await client.files.list(chatId, path);
+      if (!isNewest()) return;
+      setEntries(items);
       setFault(null);
     } catch (error) {
-      setFault(faultText(error));
+      if (isNewest()) setFault(faultText(error));
     }
   }, [client, chatId, path]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: an upload or an answer that has ended brings files.
   useEffect(() => void read(), [read, sentCount, isAnswering]);
 
+  // The page may stay open for days. Nobody needs links in a tab that is hidden, and reading would wake the computer.
+  useEffect(() => {
+    const freshen = () => {
+      const isDue = entries !== null && firstExpiry(entries) - Date.now() <= expiryMarginMs;
+      if (isDue && !document.hidden) void read();
+    };
+    const timer = setInterval(freshen, freshenMs);
+    return () => clearInterval(timer);
+  }, [entries, read]);
+
   const remove = async (entry: ChatEntry) => {
     if (chatId === null) return;
-    await client.files.delete(chatId, entry.path).catch((error: unknown) => setFault(faultText(error)));
+    const refusal = await client.files.delete(chatId, entry).then(() => null, faultText);
     await Promise.all([read(), workspace.conversation.readAgain(chatId)]);
+    // Reading the folder has removed earlier errors.
+    if (refusal !== null) setFault(refusal);
   };
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
@@ -86,7 +112,7 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
       </div>
       <ul className="file-list">
         {entries?.map((entry) => (
-          <li key={entry.path} className="file-row">
+          <li key={entry.encodedPath ?? entry.path} className="file-row">
             <Icon name={entry.type === 'directory' ? 'folder' : 'file'} />
             {entry.type === 'directory' ? (
               <button type="button" className="file-name" onClick={() => setPath(entry.path)}>
