@@ -87,6 +87,11 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
       return isLonger || messages.at(-1)?.status !== entries.at(-1)?.status || isExpiring(entries);
     });
 
+  /** Whether the reader has stopped an answer before the agent had its question. */
+  let isUnwanted = false;
+  const stop = (chat: string): Promise<void> =>
+    client.answers.stop(chat).catch((error: unknown) => change({ fault: faultText(error) }));
+
   /**
    * Applies the events of an answer to its end; when the connection is lost, it resumes once the agent is reachable.
    */
@@ -95,7 +100,10 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
       for await (const event of events) {
         changeLast((entry) => applyEvent(entry, event));
         if (event.type === 'ran' && event.deleted) markGone(event.deleted);
-        if (event.type === 'start') onChange();
+        if (event.type === 'start') {
+          onChange();
+          if (isUnwanted) void stop(chat);
+        }
       }
     } catch (error) {
       const last = store.get().entries.at(-1);
@@ -171,6 +179,7 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
       };
       const answer = emptyAnswer('', question.model ?? null);
       store.set((was) => ({ ...was, entries: [...was.entries, own, answer], fault: null }));
+      isUnwanted = false;
       const hasArrived = await showAnswer(chat, (id) => client.answers.ask(id, question, { modelKey, signal }));
       // It may have been refused because another tab has asked.
       if (!hasArrived) void chat.then(catchUp, () => {});
@@ -178,7 +187,9 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
     },
 
     async stop(chat: Promise<string>): Promise<void> {
-      await chat.then(client.answers.stop).catch((error: unknown) => change({ fault: faultText(error) }));
+      // The agent does not have the question yet: nothing runs that it could stop.
+      if (store.get().entries.at(-1)?.id === '') isUnwanted = true;
+      else await chat.then(stop);
     },
 
     async decide(chat: string, call: string, approved: boolean): Promise<void> {
