@@ -96,7 +96,7 @@ export const OutputList = ({ outputs: { items, leftOut }, images = [], isLive }:
           {index === maxFirst && leftOut > 0 && (
             <p className="left-out">… {countText(leftOut)} outputs are left out here …</p>
           )}
-          <Boundary fallback={<p className="left-out">This output cannot be shown.</p>}>
+          <Boundary value={output} fallback={<p className="left-out">This output cannot be shown.</p>}>
             <OneOutput
               output={output}
               image={output.type === 'image' ? images[output.index] : undefined}
