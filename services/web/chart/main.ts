@@ -2,8 +2,8 @@ import type { Chart } from './chart.ts';
 import './chart.css';
 
 const element = document.getElementById('chart');
-const report = (message: { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string }) =>
-  parent.postMessage(message, '*');
+type Report = { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; of: string; detail: string };
+const report = (message: Report) => parent.postMessage(message, '*');
 const reportHeight = () => element !== null && report({ type: 'height', height: element.scrollHeight });
 const watcher = new ResizeObserver(reportHeight);
 let endLast = () => {};
@@ -27,6 +27,7 @@ const show = async ({ kind, figure, isDark }: Chart) => {
   watcher.observe(element);
 };
 
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 let newest: string;
 let drawing = Promise.resolve();
 const listen = ({ source, data }: MessageEvent<string>) => {
@@ -37,7 +38,7 @@ const listen = ({ source, data }: MessageEvent<string>) => {
       // Code may change a chart faster than it is drawn: then some of its states are skipped.
       if (data === newest) await show(JSON.parse(data));
     } catch (error) {
-      if (data === newest) report({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
+      if (data === newest) report({ type: 'failed', of: data, detail: textOf(error) });
     }
   });
 };

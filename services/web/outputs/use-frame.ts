@@ -1,6 +1,10 @@
 import { type RefObject, useEffect, useRef, useState } from 'react';
 
-type FrameMessage = { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string };
+type FrameMessage =
+  | { type: 'ready' }
+  | { type: 'height'; height: number }
+  /** `of`: the content that could not be shown. */
+  | { type: 'failed'; of?: unknown; detail: string };
 
 const isFrameMessage = (data: unknown): data is FrameMessage => {
   if (typeof data !== 'object' || data === null || !('type' in data)) return false;
@@ -25,6 +29,8 @@ export const useFrame = (frame: RefObject<HTMLIFrameElement | null>, content: ob
         return;
       if (data.type === 'height') return setHeight(data.height);
       if (data.type === 'failed') {
+        // Other content was passed meanwhile.
+        if (data.of !== undefined && data.of !== content) return;
         // The error takes the place of the document; other content gets a new one.
         isReady.current = false;
         return setFailure({ content, detail: data.detail });
