@@ -1,6 +1,7 @@
 import { type DragEvent, useCallback, useEffect, useRef, useState } from 'react';
 import type { ChatEntry } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
+import { freshenMs, isExpiring } from '../state/expiry.ts';
 import { faultText } from '../state/fault.ts';
 import { useStore } from '../state/store.ts';
 import { createUploads } from '../state/uploads.ts';
@@ -24,13 +25,6 @@ const trailOf = (path: string): { name: string; path: string }[] => {
     ...names.map((name, index) => ({ name, path: names.slice(0, index + 1).join('/') })),
   ];
 };
-
-const freshenMs = 30_000;
-const expiryMarginMs = 5 * 60_000;
-
-/** When the first link to these files expires, in ms since 1970; Infinity without links. */
-const firstExpiry = (entries: readonly ChatEntry[]): number =>
-  Math.min(...entries.flatMap(({ expiresAt }) => (expiresAt === null ? [] : [Date.parse(expiresAt)])));
 
 /** The files of the chat's computer: browse, upload, download and delete. */
 export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
@@ -68,8 +62,7 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
   // The page may stay open for days. Nobody needs links in a tab that is hidden, and reading would wake the computer.
   useEffect(() => {
     const freshen = () => {
-      const isDue = entries !== null && firstExpiry(entries) - Date.now() <= expiryMarginMs;
-      if (isDue && !document.hidden) void read();
+      if (entries !== null && isExpiring(entries) && !document.hidden) void read();
     };
     const timer = setInterval(freshen, freshenMs);
     return () => clearInterval(timer);

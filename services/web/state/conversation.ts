@@ -2,6 +2,7 @@ import type { AnswerEvent, CreateMessage, Message } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
 import { applyEvent, type Entry, type EntryPart, emptyAnswer, toEntry, withGone } from './entry.ts';
+import { isExpiring } from './expiry.ts';
 import { faultText } from './fault.ts';
 import { newId } from './new-id.ts';
 import { createStore } from './store.ts';
@@ -18,16 +19,13 @@ export interface ConversationState {
 }
 
 const paceMs = 40;
-const expiryMarginMs = 5 * 60_000;
 
-/** Whether links in these messages have expired or are about to. */
-const isExpiring = (entries: readonly Entry[]): boolean => {
-  const links = entries.flatMap(({ files, parts }) => [
+/** The links in these messages. */
+const linksIn = (entries: readonly Entry[]) =>
+  entries.flatMap(({ files, parts }) => [
     ...files,
     ...parts.flatMap((part) => (part.type === 'code' ? [...part.images, ...part.files] : [])),
   ]);
-  return links.some(({ expiresAt }) => Date.parse(expiresAt) - Date.now() <= expiryMarginMs);
-};
 
 /** Whether files that earlier messages link to may be gone since this part. */
 const hasTakenFiles = (part: EntryPart): boolean =>
@@ -84,7 +82,7 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
     readAgain(chat, (messages) => {
       const { entries } = store.get();
       const isLonger = messages.length > entries.length;
-      return isLonger || messages.at(-1)?.status !== entries.at(-1)?.status || isExpiring(entries);
+      return isLonger || messages.at(-1)?.status !== entries.at(-1)?.status || isExpiring(linksIn(entries));
     });
 
   /** Whether the reader has stopped an answer before the agent had its question. */
@@ -156,7 +154,7 @@ export const createConversation = ({ client, connection, isNew, onChange, signal
 
     /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
     async freshen(chat: string): Promise<void> {
-      if (isExpiring(store.get().entries)) await readAgain(chat);
+      if (isExpiring(linksIn(store.get().entries))) await readAgain(chat);
     },
 
     catchUp,

@@ -1,6 +1,7 @@
 import { type DragEvent, useCallback, useEffect, useRef, useState } from 'react';
 import type { AgentInfo, Model } from '#contract';
 import { chosenModel, isUsable } from '../../state/chosen-model.ts';
+import { freshenMs } from '../../state/expiry.ts';
 import { useStore } from '../../state/store.ts';
 import type { Workspace } from '../../state/workspace.ts';
 import { Icon } from '../controls/icon.tsx';
@@ -11,7 +12,6 @@ import { Welcome } from './welcome.tsx';
 /** In pixels: within `atEnd` the list counts as scrolled to its end; scrolling down to within `nearEnd` jumps there. */
 const atEnd = 2;
 const nearEnd = 80;
-const freshenMs = 30_000;
 
 export interface ChatViewProps {
   workspace: Workspace;
