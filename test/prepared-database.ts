@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { appendFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { openStore } from '../services/gateway/store/store.ts';
 import { startEmbeddedPostgres } from '../services/postgres/embedded.ts';
+import { quickFolder } from './quick-folder.ts';
 
 /** Passes the folder to the processes that run test files. */
 const variable = 'CODEBOX_TEST_DATABASE';
@@ -17,7 +17,7 @@ let made: string | undefined;
 export const setup = async (): Promise<void> => {
   // Made for another project of this run, or for a run that this one is a test of.
   if (process.env[variable]) return;
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-database-'));
+  const folder = await mkdtemp(join(quickFolder, 'codebox-database-'));
   made = folder;
   process.env[variable] = folder;
   const postgres = await startEmbeddedPostgres(folder);

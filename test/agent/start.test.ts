@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { networkInterfaces } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type AgentInfo, type Chat, createClient, type Page } from '#contract';
@@ -11,13 +11,14 @@ import { eventually } from '../api/harness.ts';
 import { familyOf, postmasterOf, signalAll } from '../faults/processes.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 
 const project = resolve(import.meta.dirname, '../..');
 let dataDir: string;
 let started: ChildProcess | undefined;
 let output = '';
 beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'codebox-start-'));
+  dataDir = await mkdtemp(join(quickFolder, 'codebox-start-'));
   await placeDatabase(dataDir);
   output = '';
 });

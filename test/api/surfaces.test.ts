@@ -1,5 +1,4 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -9,6 +8,7 @@ import { createGateway } from '../../services/gateway/gateway.ts';
 import type { Surface } from '../../services/gateway/http/surface.ts';
 import { problemResponse } from '../../services/http/problems/problem.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 import { anyDriver, eventually } from './harness.ts';
 import { adminKey } from './operator.ts';
 import { frame, plantedHosts, plantedId, plantedKey, plantedPaths } from './planted-dialect.ts';
@@ -42,7 +42,7 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
   let box: Box;
   let tenant: string;
   beforeAll(async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'codebox-surfaces-'));
+    const dataDir = await mkdtemp(join(quickFolder, 'codebox-surfaces-'));
     stack.defer(() => rm(dataDir, { recursive: true, force: true }));
     await placeDatabase(dataDir);
     const config = readConfig({

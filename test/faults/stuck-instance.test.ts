@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, expect, test } from 'vitest';
@@ -13,6 +12,7 @@ import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 
 const stack = new AsyncDisposableStack();
 afterAll(() => stack.disposeAsync());
@@ -22,7 +22,7 @@ const startStuck = async (
   name: string,
   destroy: (id: string, signal: AbortSignal, end: Driver['destroy']) => Promise<void>,
 ) => {
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-stuck-'));
+  const folder = await mkdtemp(join(quickFolder, 'codebox-stuck-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await placeDatabase(folder);
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));

@@ -1,5 +1,4 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -11,6 +10,7 @@ import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 import { randomOf, seedOf } from './random.ts';
 import { createStandIns } from './stand-in.ts';
 
@@ -32,7 +32,7 @@ const random = randomOf(seedOf('the reaper and new executions'));
 let seenBy: ReturnType<typeof createStandIns>['seenBy'];
 
 beforeAll(async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-race-'));
+  const folder = await mkdtemp(join(quickFolder, 'codebox-race-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await placeDatabase(folder);
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));

@@ -1,5 +1,4 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -12,6 +11,7 @@ import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { databaseUrl, eventually } from '../api/harness.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 import { createStandIns } from './stand-in.ts';
 
 const stack = new AsyncDisposableStack();
@@ -21,7 +21,7 @@ let world: ReturnType<typeof createStandIns>;
 let headers: Record<string, string>;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'codebox-scripted-'));
+  folder = await mkdtemp(join(quickFolder, 'codebox-scripted-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await placeDatabase(folder);
   world = createStandIns(folder, () => 0, {

@@ -1,5 +1,4 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
@@ -10,6 +9,7 @@ import type { Wanted } from '../../services/gateway/store/supply/waiting.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 import { newBox } from './new-box.ts';
 
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
@@ -28,7 +28,7 @@ let stores: [Store, Store];
 let admin: pg.Client;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'codebox-claims-'));
+  folder = await mkdtemp(join(quickFolder, 'codebox-claims-'));
   await placeDatabase(folder);
   postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   stores = [await openStore(postgres.url, () => {}), await openStore(postgres.url, () => {})];

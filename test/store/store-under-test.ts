@@ -1,5 +1,4 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { expect } from 'vitest';
@@ -7,11 +6,12 @@ import { openStore } from '../../services/gateway/store/store.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { quickFolder } from '../quick-folder.ts';
 
 /** Starts a database of its own and opens it: as the store of a gateway, and for statements of the test. */
 export const openTestStore = async (gateway: string) => {
   await using stack = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-store-'));
+  const folder = await mkdtemp(join(quickFolder, 'codebox-store-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await placeDatabase(folder);
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
