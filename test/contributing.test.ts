@@ -6,7 +6,7 @@ import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startEmbeddedPostgres } from '../services/postgres/embedded.ts';
-import { drivers, startGateway } from './api/harness.ts';
+import { drivers, startGatewayProcess } from './api/harness.ts';
 import { project, readBlocks } from './pages.ts';
 import { directPackage, paste } from './paste.ts';
 
@@ -54,7 +54,7 @@ const follow = async (heading: string): Promise<void> => {
     if (language !== 'sh') continue;
     if (notRun !== undefined) {
       const [, name, value = ''] = /^(CODEBOX_\w+)=(\S+) npm start$/m.exec(text) ?? [];
-      const gateway = await startGateway('docker', name ? { [name]: settingOf(value) } : {}, folder);
+      const gateway = await startGatewayProcess('docker', name ? { [name]: settingOf(value) } : {}, folder);
       onTestFinished(() => gateway.dispose());
       url = gateway.url;
       await rm(join(folder, '.codebox'), { recursive: true, force: true });

@@ -1,13 +1,11 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'vite';
 import nodeFlags from '../scripts/node-flags.json' with { type: 'json' };
 import { projectFolder } from '../scripts/project.ts';
 
-type Service = 'gateway' | 'agent';
+export type Service = 'gateway' | 'agent';
 
 /** Passes the folder to the processes that run test files. */
 const variable = 'CODEBOX_TEST_SERVICES';
@@ -26,6 +24,8 @@ const unbundled = [
 ];
 
 const mainOf = (service: Service, root = projectFolder): string => join(root, 'services', service, 'main.ts');
+/** Runs many services in one process. */
+const hostFile = join(projectFolder, 'test/service-host.ts');
 
 /** Sources read files beside them, which stay where they are. */
 const placesOfSources: Plugin = {
@@ -59,34 +59,43 @@ export const setup = async (): Promise<void> => {
     plugins: [placesOfSources],
     define: { __dirname: 'import.meta.dirname' },
     ssr: { noExternal: true, external: unbundled },
-    build: { ssr: true, outDir, rolldownOptions: { input: { gateway: mainOf('gateway'), agent: mainOf('agent') } } },
+    build: {
+      ssr: true,
+      outDir,
+      rolldownOptions: { input: { gateway: mainOf('gateway'), agent: mainOf('agent'), host: hostFile } },
+    },
   });
 };
 
 /** After all files: removes the bundles. */
 export const teardown = async (): Promise<void> => {
-  if (made) await rm(made, { recursive: true, force: true });
+  // Hosts that end with their workers still write compiled code.
+  if (made) await rm(made, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 };
 
-const sourceOf = (service: Service, root: string) => ({ args: [...nodeFlags, mainOf(service, root)], env: {} });
+/** The arguments of Node that run a program, and the environment variables that it needs. */
+interface Program {
+  args: string[];
+  env: Record<string, string>;
+}
+
+const sourceOf = (file: string): Program => ({ args: [...nodeFlags, file], env: {} });
 
 /** Bundles need no module hooks, and their compiled code is removed with them. */
-const bundleOf = (service: Service, folder: string) => ({
-  args: [...nodeFlags.filter((flag) => !flag.startsWith('--import=')), join(folder, `${service}.js`)],
+const bundleOf = (name: string, folder: string): Program => ({
+  args: [...nodeFlags.filter((flag) => !flag.startsWith('--import=')), join(folder, `${name}.js`)],
   env: { NODE_COMPILE_CACHE: join(folder, 'compiled') },
 });
 
-/** Starts a service from its bundle; without one, as in a benchmark, or in a copy of the project below `root`, from its sources. */
-export const startService = (
-  service: Service,
-  env: Record<string, string>,
-  root = projectFolder,
-): ChildProcessByStdio<null, Readable, Readable> => {
+/** Returns the bundle of a service; without one, as in a benchmark, or for a copy of the project below `root`, its sources. */
+export const programOf = (service: Service, root = projectFolder): Program => {
   const folder = root === projectFolder ? process.env[variable] : undefined;
-  const program = folder ? bundleOf(service, folder) : sourceOf(service, root);
-  return spawn(process.execPath, program.args, {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...program.env, ...env },
-  });
+  return folder ? bundleOf(service, folder) : sourceOf(mainOf(service, root));
+};
+
+/** Returns the program of `service-host.ts`, whose memory holds many services. */
+export const hostProgram = (): Program => {
+  const folder = process.env[variable];
+  const { args, env } = folder ? bundleOf('host', folder) : sourceOf(hostFile);
+  return { args: args.filter((flag) => !flag.startsWith('--max-semi-space-size=')), env };
 };

@@ -1,18 +1,18 @@
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { AnswerEvent, Chat } from '#contract';
 import { anyDriver, databaseUrl, type RunningGateway, startGateway } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
-import { startService } from '../prepared-services.ts';
-
-const readyDeadlineMs = 120_000;
+import {
+  hostService,
+  type RunningService,
+  type ServiceProcess,
+  spawnService,
+  waitUntilReady,
+} from '../running-services.ts';
 
 export interface RunningAgent {
   url: string;
   gateway: RunningGateway;
-  pid: () => number;
   /** `fetch` below the agent's URL, with the gateway's key unless another is given; `key: ''` sends none. */
   call: (path: string, init?: RequestInit & { key?: string }) => Promise<Response>;
   /** Sends JSON and resolves with the parsed response. */
@@ -23,56 +23,71 @@ export interface RunningAgent {
     headers?: Record<string, string>,
   ) => Promise<{ status: number; body: T; headers: Headers }>;
   createChat: (body?: Record<string, unknown>) => Promise<Chat>;
-  /** Everything printed so far. */
+  /** Everything printed since the last start. */
   output: () => string;
-  kill: (signal: NodeJS.Signals) => Promise<void>;
+  /** Stops the agent, as SIGTERM does. */
+  stop: () => Promise<void>;
   /** Sends a statement to its database, and resolves with the rows. */
   query: (sql: string, values?: unknown[]) => Promise<Record<string, unknown>[]>;
-  /** Kills the agent with SIGKILL and expires the leases of its answers at once, instead of seconds later. */
-  die: () => Promise<void>;
   restart: (env?: Record<string, string>) => Promise<void>;
   /** Stops the agent with its gateway, and removes the boxes and the database. */
   dispose: () => Promise<void>;
 }
 
-/** Starts another agent on the data of a gateway, as its own process. */
-export const serveAgent = async (gateway: RunningGateway, env: Record<string, string> = {}): Promise<RunningAgent> => {
+/** An agent in a process of its own. */
+export interface AgentProcess extends RunningAgent {
+  pid: () => number;
+  /** Sends a signal, and waits until the process has ended. */
+  kill: (signal: NodeJS.Signals) => Promise<void>;
+  /** Kills the agent with SIGKILL and expires the leases of its answers at once, instead of seconds later. */
+  die: () => Promise<void>;
+}
+
+/** Starts another agent on the data of a gateway, in the process that all hosted services of a worker share. */
+export const serveAgent = (gateway: RunningGateway, env: Record<string, string> = {}): Promise<RunningAgent> =>
+  serve((settings) => hostService('agent', settings), gateway, env);
+
+/** The same as a process of its own, for tests that kill or measure it. */
+export const serveAgentProcess = async (
+  gateway: RunningGateway,
+  env: Record<string, string> = {},
+): Promise<AgentProcess> => {
+  let process: ServiceProcess | undefined;
+  const launch = async (settings: Record<string, string>) => {
+    process = spawnService('agent', settings);
+    return process;
+  };
+  const agent = await serve(launch, gateway, env);
+  return {
+    ...agent,
+    pid: () => process?.pid ?? 0,
+    kill: async (signal) => process?.kill(signal),
+    async die() {
+      await process?.kill('SIGKILL');
+      await agent.query("update agent.messages set lease_until = now() where status = 'running'");
+    },
+  };
+};
+
+const serve = async (
+  launch: (env: Record<string, string>) => Promise<RunningService>,
+  gateway: RunningGateway,
+  env: Record<string, string>,
+): Promise<RunningAgent> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const settings = { ...env };
-  let child: ChildProcess;
-  let output = '';
+  let service: RunningService;
 
   const start = async () => {
-    child = startService('agent', {
+    service = await launch({
       CODEBOX_URL: gateway.url,
       CODEBOX_DATA_DIR: gateway.dataDir,
       CODEBOX_AGENT_PORT: String(port),
       CODEBOX_STOP_SECONDS: '2',
       ...settings,
     });
-    const note = (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-1_000_000);
-    };
-    child.stdout?.on('data', note);
-    child.stderr?.on('data', note);
-    const deadline = performance.now() + readyDeadlineMs;
-    for (;;) {
-      const isReady = await fetch(`${url}/readyz`).then(
-        (response) => response.ok,
-        () => false,
-      );
-      if (isReady) return;
-      if (child.exitCode !== null || performance.now() > deadline)
-        throw new Error(`The agent did not start:\n${output}`);
-      await sleep(100);
-    }
-  };
-  const kill = async (signal: NodeJS.Signals) => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill(signal);
-    await ended;
+    await waitUntilReady(service, url);
   };
 
   const call: RunningAgent['call'] = (path, { key = gateway.key, ...init } = {}) => {
@@ -99,33 +114,36 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
   return {
     url,
     gateway,
-    pid: () => child.pid ?? 0,
     call,
     send,
     createChat: async (body = {}) => (await send<Chat>('POST', '/v1/chats', body)).body,
-    output: () => output,
-    kill,
+    output: () => service.output(),
+    stop: () => service.stop(),
     query,
-    async die() {
-      await kill('SIGKILL');
-      await query("update agent.messages set lease_until = now() where status = 'running'");
-    },
     restart(more = {}) {
       Object.assign(settings, more);
       return start();
     },
-    dispose: () => kill('SIGTERM'),
+    dispose: () => service.stop(),
   };
 };
 
 /** Starts an agent with its own gateway and an empty database, and no model but those that `env` names. */
-export const startAgent = async (
-  env: Record<string, string> = {},
-  gatewayEnv: Record<string, string> = {},
-): Promise<RunningAgent> => {
+export const startAgent = (env: Record<string, string> = {}, gatewayEnv: Record<string, string> = {}) =>
+  withGateway(serveAgent, env, gatewayEnv);
+
+/** The same with the agent as a process of its own. */
+export const startAgentProcess = (env: Record<string, string> = {}, gatewayEnv: Record<string, string> = {}) =>
+  withGateway(serveAgentProcess, env, gatewayEnv);
+
+const withGateway = async <A extends RunningAgent>(
+  serveWith: (gateway: RunningGateway, env: Record<string, string>) => Promise<A>,
+  env: Record<string, string>,
+  gatewayEnv: Record<string, string>,
+): Promise<A> => {
   const gateway = await startGateway(anyDriver[0] ?? 'local', gatewayEnv);
   try {
-    const agent = await serveAgent(gateway, env);
+    const agent = await serveWith(gateway, env);
     const dispose = async () => {
       await agent.dispose();
       await gateway.dispose();

@@ -3,16 +3,16 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnswerEvent, Attachment, Chat, Message, Page } from '#contract';
 import { collect, databaseUrl, eventually } from '../api/harness.ts';
-import { type RunningAgent, readAnswer, serveAgent, startAgent } from './agent-harness.ts';
+import { type AgentProcess, readAnswer, serveAgentProcess, startAgentProcess } from './agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './model-server.ts';
 
 let model: ModelServer;
-let agent: RunningAgent;
+let agent: AgentProcess;
 let env: Record<string, string>;
 beforeAll(async () => {
   model = await startModelServer();
   env = { CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' };
-  agent = await startAgent(env);
+  agent = await startAgentProcess(env);
 });
 afterAll(async () => {
   await agent?.dispose();
@@ -98,7 +98,7 @@ test('a client that resumes a lost answer gets its end, whatever event it resume
 });
 
 test('an answer of another agent can be followed step by step, and is replayed to a client that changes agents', async () => {
-  const other = await serveAgent(agent.gateway, env);
+  const other = await serveAgentProcess(agent.gateway, env);
   try {
     const { id } = await agent.createChat({ approval: 'always' });
     model.script(runs('print("one")', 'python', 'First. '), runs('print("two")', 'python', 'Then. '), {
@@ -174,7 +174,7 @@ test('reader and model are informed once of a lost box, also if the agent died w
 });
 
 test('the chat and box of a completion are removed when its links expire, also after its agent was killed', async () => {
-  await agent.kill('SIGTERM');
+  await agent.stop();
   await agent.restart({ CODEBOX_LINK_SECONDS: '3' });
   model.script(runs('open("a.csv", "w").write("a")'), { text: 'Here is [it](sandbox:/mnt/data/a.csv).' });
   const messages = [{ role: 'user', content: 'Write it.' }];

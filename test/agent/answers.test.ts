@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnswerEvent, Chat, Message, Page } from '#contract';
 import { collect, eventually } from '../api/harness.ts';
-import { type RunningAgent, readAnswer, serveAgent, startAgent } from './agent-harness.ts';
+import { type AgentProcess, readAnswer, serveAgentProcess, startAgentProcess } from './agent-harness.ts';
 import { type ModelServer, type Reply, runs, startModelServer } from './model-server.ts';
 
 let model: ModelServer;
-let agent: RunningAgent;
+let agent: AgentProcess;
 /** A chat for tests that work after other questions and leave its box usable. */
 let common: string;
 beforeAll(async () => {
   model = await startModelServer();
-  agent = await startAgent({
+  agent = await startAgentProcess({
     CODEBOX_MODEL_URL: `${model.url}/v1`,
     CODEBOX_MODEL: 'compatible/scripted',
   });
@@ -132,7 +132,7 @@ test('events can be resumed after the last one read, and are replayed if the age
   const rest = await collect(readAnswer(await agent.call(`${at}?after=3`, { headers: ndjson })));
   expect(rest).toEqual(events.slice(3).map((event) => expect.objectContaining({ seq: event.seq, type: event.type })));
   expect((await agent.call(`${at}?after=${events.length}`)).status).toBe(204);
-  await agent.kill('SIGTERM');
+  await agent.stop();
   await agent.restart();
   const again = await collect(readAnswer(await agent.call(`${at}?after=3`)));
   expect(again.map(({ type }) => type)).toEqual(['start', 'code', 'output', 'ran', 'text', 'done']);
@@ -239,7 +239,7 @@ test('a stopping agent ends its answers with the reason', async () => {
   model.script(slow);
   const events = await stream(chat, 'go');
   await until(events, ({ type }) => type === 'output');
-  await agent.kill('SIGTERM');
+  await agent.stop();
   await agent.restart();
   expect(await lastOf(chat)).toMatchObject({ status: 'stopped', error: { code: 'unavailable' } });
 });
@@ -270,7 +270,7 @@ test('a chat continues after its box has hibernated or ended, and reports what i
 });
 
 test('an answer of another agent can be followed, approved and stopped', async () => {
-  const other = await serveAgent(agent.gateway, {
+  const other = await serveAgentProcess(agent.gateway, {
     CODEBOX_MODEL_URL: `${model.url}/v1`,
     CODEBOX_MODEL: 'compatible/scripted',
   });

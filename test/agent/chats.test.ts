@@ -132,7 +132,7 @@ describe('terminals', () => {
 
 test('while the gateway is down the agent returns 503, and recovers with it', async () => {
   const chat = await agent.createChat();
-  await agent.gateway.kill('SIGKILL');
+  await agent.gateway.stop();
   expect((await agent.send('GET', '/v1/info')).body).toMatchObject({ name: 'codebox-agent' });
   expect((await agent.call('/readyz')).status).toBe(503);
   const refused = await agent.send('POST', `/v1/chats/${chat.id}/cells`, { code: '1' });

@@ -6,13 +6,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Attachment, Chat, ChatEntry, Page, Uploaded } from '#contract';
 import { eventually, memoryOf } from '../api/harness.ts';
 import { adminKey, makeTenant } from '../api/operator.ts';
-import { type RunningAgent, startAgent } from './agent-harness.ts';
+import { type AgentProcess, startAgentProcess } from './agent-harness.ts';
 
 const megabyte = 1024 * 1024;
-let agent: RunningAgent;
+let agent: AgentProcess;
 let chat: string;
 beforeAll(async () => {
-  agent = await startAgent({}, { CODEBOX_ADMIN_KEY: adminKey });
+  agent = await startAgentProcess({}, { CODEBOX_ADMIN_KEY: adminKey });
   chat = (await agent.createChat()).id;
 });
 afterAll(() => agent?.dispose());
@@ -174,7 +174,7 @@ test('a copy of a file beyond the limit is refused', async () => {
 });
 
 test('stored copies are limited per chat and per owner, and deleted ones make room', async () => {
-  await agent.kill('SIGTERM');
+  await agent.stop();
   await agent.restart({ CODEBOX_KEPT_CHAT_MB: '2', CODEBOX_KEPT_MB: '3' });
   const headers = { 'x-codebox-user': 'keeper' };
   const newChat = async () => (await agent.send<Chat>('POST', '/v1/chats', {}, headers)).body.id;
@@ -205,7 +205,7 @@ test('a forged link is a 404, and an expired one a 410', async () => {
   const [, , , token = ''] = url.split('/');
   const changed = `${token.slice(0, 40)}${token[40] === 'A' ? 'B' : 'A'}${token.slice(41)}`;
   expect((await follow(`/v1/files/${changed}/linked.txt`)).status).toBe(404);
-  await agent.kill('SIGTERM');
+  await agent.stop();
   await agent.restart({ CODEBOX_LINK_SECONDS: '1' });
   expect((await follow(url)).status).toBe(200);
   const short = await put('short.txt', 'x');

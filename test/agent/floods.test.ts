@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ChatTicket } from '#contract';
 import { frames, isClosed, mostCpuMsOf, mostCpuMsOfKeys, mostMs } from '../api/flood.ts';
 import { connect } from '../api/websocket.ts';
-import { type RunningAgent, startAgent } from './agent-harness.ts';
+import { type AgentProcess, startAgentProcess } from './agent-harness.ts';
 
 describe('floods over the terminals of chats', () => {
-  let agent: RunningAgent;
+  let agent: AgentProcess;
   let chat: string;
   beforeAll(async () => {
-    agent = await startAgent();
+    agent = await startAgentProcess();
     chat = (await agent.createChat()).id;
   });
   afterAll(() => agent?.dispose());

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { containerId } from '../../services/agent/dialects/openai/ids.ts';
 import { cpuMsOf, eventually, memoryOf } from '../api/harness.ts';
-import { type RunningAgent, readAnswer, startAgent } from './agent-harness.ts';
+import { type AgentProcess, readAnswer, startAgentProcess } from './agent-harness.ts';
 import { type ModelServer, startModelServer } from './model-server.ts';
 
 /** CPU time that the agent may use for one refused request. */
@@ -11,11 +11,11 @@ const mostMs = 400;
 const maxOpen = 1000;
 
 let model: ModelServer;
-let agent: RunningAgent;
+let agent: AgentProcess;
 let chat: string;
 beforeAll(async () => {
   model = await startModelServer();
-  agent = await startAgent({ CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' });
+  agent = await startAgentProcess({ CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' });
   chat = (await agent.createChat()).id;
 });
 afterAll(async () => {

@@ -204,7 +204,7 @@ test('a read-only key cannot ask, run or write, and a closed agent accepts no vi
     expect((await reader(`/v1/chats/${chat.id}/${path}`, { method: 'POST', body: '{}' })).status, path).toBe(403);
   expect((await reader(`/v1/chats/${chat.id}/files/x`, { method: 'PUT', body: 'x' })).status).toBe(403);
 
-  await agent.kill('SIGTERM');
+  await agent.stop();
   await agent.restart({ CODEBOX_AGENT_OPEN: '0' });
   expect((await agent.call('/v1/chats', { key: '' })).status).toBe(401);
   expect((await agent.send('GET', '/v1/info')).body).toMatchObject({ isOpen: false });

@@ -5,16 +5,16 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
 import { anyText, encode } from './any-text.ts';
-import { cpuMsOf, drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { cpuMsOf, drivers, type GatewayProcess, memoryOf, startGatewayProcess } from './harness.ts';
 
 const cursorAt = (milliseconds: number) => Buffer.from(`${milliseconds} x`).toString('base64url');
 const megabyte = 1024 * 1024;
 
 describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGatewayProcess(driver);
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());

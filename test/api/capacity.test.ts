@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
-import { anyDriver, drivers, eventually, type RunningGateway, startGateway, startGateways } from './harness.ts';
+import { anyDriver, drivers, eventually, type GatewayProcess, startGatewayProcess, startGateways } from './harness.ts';
 import { type PoolView, viewPool } from './pool-view.ts';
 
 /** On a busy machine one box may take ten seconds to start. */
@@ -10,8 +10,8 @@ const patienceMs = 300_000;
 describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
   // The pool does not depend on the driver, so only one driver gets the large crowd.
   const [warm, ceiling, requested] = anyDriver.includes(driver) ? [4, 6, 30] : [2, 4, 8];
-  let gateway: RunningGateway;
-  let other: RunningGateway;
+  let gateway: GatewayProcess;
+  let other: GatewayProcess;
   let view: PoolView;
   beforeAll(async () => {
     [gateway, other] = (await startGateways(driver, 2, {
@@ -19,7 +19,7 @@ describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
       CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_MAX_BOXES: String(ceiling),
       CODEBOX_QUEUE_SECONDS: '2',
-    })) as [RunningGateway, RunningGateway];
+    })) as [GatewayProcess, GatewayProcess];
     view = await viewPool(gateway, driver);
     await view.full(warm);
   }, patienceMs);
@@ -81,7 +81,7 @@ describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
   );
 
   test('concurrent reuse requests at two gateways get one box: new for one of them, reused for the others', async () => {
-    const create = ({ post }: RunningGateway) => post<Box>('/v1/boxes', { user: 'grace', reuse: true });
+    const create = ({ post }: GatewayProcess) => post<Box>('/v1/boxes', { user: 'grace', reuse: true });
     const responses = await Promise.all(Array.from({ length: requested }, (_, i) => create(i % 2 ? gateway : other)));
     expect(new Set(responses.map(({ body }) => body.id)).size).toBe(1);
     const outcomes = responses.map(({ status, body }) => `${status} ${body.continuity}`).sort();
@@ -91,9 +91,9 @@ describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
 });
 
 describe.each(anyDriver)('waiting for room on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_MAX_BOXES: '1', CODEBOX_QUEUE_SECONDS: '60' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_MAX_BOXES: '1', CODEBOX_QUEUE_SECONDS: '60' });
   });
   afterAll(() => gateway?.dispose());
 
@@ -121,7 +121,7 @@ describe.each(anyDriver)('waiting for room on the %s driver', (driver) => {
     await one;
     expect(order).toEqual(['many 201', 'many 201', 'one 201']);
     // A gateway that stops refuses the rest at once, so that clients turn to another one.
-    const stopped = gateway.kill('SIGTERM');
+    const stopped = gateway.stop();
     await Promise.allSettled(many);
     await stopped;
     expect(new Set(order.slice(3))).toEqual(new Set(['many 503']));
@@ -147,9 +147,9 @@ describe.each(anyDriver)('waiting for room on the %s driver', (driver) => {
 
 describe.each(anyDriver)('the memory of boxes on the %s driver', (driver) => {
   const ceilingMb = 1700;
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       CODEBOX_MAX_BOXES: '10',
       CODEBOX_MAX_MEMORY_MB: String(ceilingMb),
       CODEBOX_QUEUE_SECONDS: '120',
@@ -178,7 +178,7 @@ describe.each(anyDriver)('the memory of boxes on the %s driver', (driver) => {
     const { status, body: box } = await second;
     expect(status).toBe(201);
 
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await gateway.restart({ CODEBOX_QUEUE_SECONDS: '0' });
     const refused = await gateway.post<Problem>('/v1/boxes', large);
     expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);

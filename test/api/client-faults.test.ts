@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Client, createClient, type ExecutionEvent } from '#contract';
-import { anyDriver, collect, type RunningGateway, refusal, startGateway, streamOf } from './harness.ts';
+import { anyDriver, collect, type GatewayProcess, refusal, startGatewayProcess, streamOf } from './harness.ts';
 import { type Link, openLink } from './link.ts';
 
 describe.each(anyDriver)('faults around the client on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let link: Link;
   let client: Client;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_MAX_BOXES: '3' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_MAX_BOXES: '3' });
     link = await openLink(gateway.url);
     client = createClient({ url: link.url, key: gateway.key });
     box = await client.boxes.create({ user: 'ada', metadata: { of: 'test' } });

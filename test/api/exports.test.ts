@@ -9,10 +9,10 @@ import { Client as Database } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, CreateExport, Export, ExportSummary, Problem } from '#contract';
 import { azureConnectionString, type StoreServer, startAzure, startS3 } from '../blobs/servers.ts';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type GatewayProcess, startGatewayProcess } from './harness.ts';
 
 describe.each(anyDriver)('exports of files on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let store: StoreServer;
   let azure: StoreServer;
   let bucket: S3Client;
@@ -39,7 +39,7 @@ describe.each(anyDriver)('exports of files on the %s driver', (driver) => {
     [store, azure, gateway] = await Promise.all([
       startS3(),
       startAzure(),
-      startGateway(driver, { CODEBOX_OUTBOUND_ALLOW: '127.0.0.1', CODEBOX_SWEEP_SECONDS: '0.3' }),
+      startGatewayProcess(driver, { CODEBOX_OUTBOUND_ALLOW: '127.0.0.1', CODEBOX_SWEEP_SECONDS: '0.3' }),
     ]);
     database = new Database({ connectionString: await databaseUrl(gateway.dataDir) });
     await database.connect();

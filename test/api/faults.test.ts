@@ -12,10 +12,10 @@ import {
   databaseUrl,
   drivers,
   eventually,
+  type GatewayProcess,
   memoryOf,
-  type RunningGateway,
   readEvents,
-  startGateway,
+  startGatewayProcess,
   streamOf,
 } from './harness.ts';
 import { viewPool } from './pool-view.ts';
@@ -25,10 +25,10 @@ const megabyte = 1024 * 1024;
 describe.each(drivers)('faults on the %s driver', (driver) => {
   // These tests do not depend on the driver.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
@@ -115,7 +115,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     'code that never reached its box is recorded as not started, and a retry of its request runs it once',
     async () => {
       onTestFinished(async () => {
-        await gateway.kill('SIGTERM');
+        await gateway.stop();
         await gateway.restart({ CODEBOX_SWEEP_SECONDS: '1' });
       });
       const path = `/v1/boxes/${box.id}/executions`;
@@ -174,7 +174,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
       for await (const event of readEvents(response)) events.push(event);
     })();
     await eventually(async () => events.length > 3);
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await reading;
     expect(events.at(-1)?.type).toBe('stdout');
     await gateway.restart();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, FileEntry, Problem } from '#contract';
-import { anyDriver, drivers, mainDriver, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, type GatewayProcess, mainDriver, memoryOf, startGatewayProcess } from './harness.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -8,10 +8,10 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
   // These tests do not depend on the driver.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   const testOnMain = mainDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGatewayProcess(driver);
     box = await gateway.createBox({ limits: { diskMb: 3000 } });
   });
   afterAll(() => gateway?.dispose());

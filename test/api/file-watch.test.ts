@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Problem, type WatchEvent, watchEventSchema } from '#contract';
-import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, type GatewayProcess, startGatewayProcess } from './harness.ts';
 
 describe.each(drivers)('watching files on the %s driver', (driver) => {
   // The reports of the box depend on its kernel and disk. How the gateway forwards them does not, so that is tested once.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGatewayProcess(driver);
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());

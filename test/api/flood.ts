@@ -1,4 +1,4 @@
-import { cpuMsOf, type RunningGateway } from './harness.ts';
+import { cpuMsOf, type GatewayProcess } from './harness.ts';
 import type { TestSocket } from './websocket.ts';
 
 /** Number of messages in a flood. */
@@ -8,7 +8,7 @@ export const mostMs = 200;
 
 export const isClosed = ({ ws }: TestSocket): boolean => ws.readyState === ws.CLOSED;
 
-type Server = Pick<RunningGateway, 'url' | 'pid'>;
+type Server = Pick<GatewayProcess, 'url' | 'pid'>;
 
 /** Resolves with the most CPU time in ms that the server used before it responded to a small request of another caller, until `isOver`. */
 export const mostCpuMsOf = async (server: Server, isOver: () => boolean): Promise<number> => {

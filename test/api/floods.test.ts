@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Box } from '#contract';
 import { frames, isClosed, mostCpuMsOf, mostCpuMsOfKeys, mostMs } from './flood.ts';
-import { anyDriver, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, type GatewayProcess, startGatewayProcess } from './harness.ts';
 import { connect } from './websocket.ts';
 
 describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_OPEN_REQUESTS: '16' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_OPEN_REQUESTS: '16' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());

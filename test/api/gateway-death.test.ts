@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Command, createClient, type Execution, type Problem, type Run } from '#contract';
-import { collect, eventually, mainDriver, type RunningGateway, startGateways, streamOf } from './harness.ts';
+import { collect, eventually, type GatewayProcess, mainDriver, startGateways, streamOf } from './harness.ts';
 import { openBalancer } from './link.ts';
 
 /** The work of a dead gateway is taken over once its last heartbeat is 15 s old. */
 const takeOverMs = 90_000;
 
 describe.each(mainDriver)('a gateway that dies beside another on the %s driver', (driver) => {
-  let doomed: RunningGateway;
-  let other: RunningGateway;
+  let doomed: GatewayProcess;
+  let other: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
     const env = { CODEBOX_SWEEP_SECONDS: '1', CODEBOX_STOP_SECONDS: '1' };
-    [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
+    [other, doomed] = (await startGateways(driver, 2, env)) as [GatewayProcess, GatewayProcess];
     box = await other.createBox();
     await other.run(box.id, '1');
   });
@@ -42,7 +42,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
       const { body } = await other.get<{ items: Execution[] }>(path('executions?limit=1'));
       return body.items[0]?.status === 'running';
     });
-    const [, refused] = await Promise.all([doomed.kill('SIGTERM'), waiting]);
+    const [, refused] = await Promise.all([doomed.stop(), waiting]);
     const location = refused.headers.get('content-location') ?? '';
     expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
     expect(refused.headers.get('retry-after')).toBe('1');
@@ -73,7 +73,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
       command: { command: 'until [ -e go ]; do sleep 0.1; done; echo c >> twice; cat twice' },
       run: { language: 'bash', files: [{ path: 'a.sh', text: 'sleep 60' }] },
     };
-    const send = (gateway: RunningGateway) => ({
+    const send = (gateway: GatewayProcess) => ({
       execution: () => gateway.post<Execution>(path('executions'), bodies.execution, keyed('execution')),
       command: () => gateway.post<Command>(path('commands'), bodies.command, keyed('command')),
       run: () => gateway.post<Run | Problem>('/v1/run', bodies.run, keyed('run')),
@@ -139,7 +139,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     };
     const workers = ['w0', 'w1', 'w2', 'w3'].map((name, index) => work(name, index % 2 === 0));
     for (const gateway of [doomed, other]) {
-      await gateway.kill('SIGTERM');
+      await gateway.stop();
       await gateway.restart();
     }
     isOver = true;

@@ -1,9 +1,6 @@
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Box,
@@ -14,18 +11,21 @@ import {
   type ExecutionEvent,
   executionEventSchema,
 } from '#contract';
+import { projectFolder } from '../../scripts/project.ts';
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { addressOf } from '../../services/postgres/address.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
-import { startService } from '../prepared-services.ts';
-
-const project = resolve(import.meta.dirname, '../..');
-const readyDeadlineMs = 120_000;
-/** A start takes a second or more. */
-const readyPauseMs = 100;
+import { quickFolder } from '../quick-folder.ts';
+import {
+  hostService,
+  type RunningService,
+  type ServiceProcess,
+  spawnService,
+  waitUntilReady,
+} from '../running-services.ts';
 
 /** The drivers that the set-up could prepare, production's first; suites whose outcome depends on the boxes run on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
@@ -43,7 +43,6 @@ export interface RunningGateway {
   url: string;
   key: string;
   dataDir: string;
-  pid: () => number;
   /** The typed client, with the key. */
   client: Client;
   /** `fetch` below the gateway's URL, with the key. */
@@ -59,49 +58,66 @@ export interface RunningGateway {
   createBox: (body?: Record<string, unknown>) => Promise<Box>;
   /** Creates another tenant and resolves with its key. */
   addTenant: () => Promise<string>;
-  /** Everything printed so far. */
+  /** Everything printed since the last start. */
   output: () => string;
-  kill: (signal: NodeJS.Signals) => Promise<void>;
+  /** Stops the gateway, as SIGTERM does. */
+  stop: () => Promise<void>;
   /** Starts the gateway again on the same data, with these settings changed. */
   restart: (env?: Record<string, string>) => Promise<void>;
   /** Stops the gateway and removes its boxes and its database. */
   dispose: () => Promise<void>;
 }
 
+/** A gateway in a process of its own. */
+export interface GatewayProcess extends RunningGateway {
+  pid: () => number;
+  /** Sends a signal, and waits until the process has ended. */
+  kill: (signal: NodeJS.Signals) => Promise<void>;
+}
+
 /**
- * Starts gateways at the same moment, as `npm start` would, on one data folder with an empty database (or the folder that `env`
+ * Starts gateways at the same moment, each as a process, on one data folder with an empty database (or the folder that `env`
  * names). Disposing the first stops the others too and removes their boxes and the database.
  */
 export const startGateways = async (
   driver: string,
   count: number,
   env: Record<string, string> = {},
-): Promise<RunningGateway[]> => {
-  const dataDir = env.CODEBOX_DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'codebox-test-')));
+): Promise<GatewayProcess[]> => {
+  const dataDir = env.CODEBOX_DATA_DIR ?? (await mkdtemp(join(quickFolder, 'codebox-test-')));
   if (!env.CODEBOX_DATA_DIR) await placeDatabase(dataDir);
-  const [first, ...others] = await Promise.all(Array.from({ length: count }, () => serve(driver, env, dataDir)));
+  const [first, ...others] = await Promise.all(Array.from({ length: count }, () => serveProcess(driver, env, dataDir)));
   if (first === undefined) throw new Error('no gateway was requested');
   const dispose = async () => {
-    for (const other of others) await other.kill('SIGTERM');
+    for (const other of others) await other.stop();
     await first.dispose();
   };
   return [{ ...first, dispose }, ...others];
 };
 
 /**
- * Starts a gateway, as `npm start` would, on a data folder with an empty database (or the folder that `env` names) and a free
- * port. Unless `env` says otherwise it keeps no warm boxes and has no queue. Its boxes are lean, unless `env` sets templates or
- * `usualBoxes`. It runs the code of the project, or of a copy below `root`.
+ * Starts a gateway on a data folder with an empty database (or the folder that `env` names) and a free port, in the process that all
+ * hosted services of a worker share. Unless `env` says otherwise it keeps no warm boxes and has no queue. Its boxes are lean, unless `env`
+ * sets templates or `usualBoxes`.
  */
-export const startGateway = async (
+export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> =>
+  serve((settings) => hostService('gateway', settings), driver, env, await dataFolder(env));
+
+/**
+ * The same as a process of its own, for tests that kill or measure it, or that set what libraries read from the environment. It runs the
+ * code of the project, or of a copy below `root`.
+ */
+export const startGatewayProcess = async (
   driver: string,
   env: Record<string, string> = {},
-  root = project,
-): Promise<RunningGateway> => {
-  if (env.CODEBOX_DATA_DIR) return serve(driver, env, env.CODEBOX_DATA_DIR, root);
-  const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
+  root = projectFolder,
+): Promise<GatewayProcess> => serveProcess(driver, env, await dataFolder(env), root);
+
+const dataFolder = async (env: Record<string, string>): Promise<string> => {
+  if (env.CODEBOX_DATA_DIR) return env.CODEBOX_DATA_DIR;
+  const dataDir = await mkdtemp(join(quickFolder, 'codebox-test-'));
   if (!env.DATABASE_URL) await placeDatabase(dataDir);
-  return serve(driver, env, dataDir, root);
+  return dataDir;
 };
 
 /** With so little memory boxes that start servers of their own prepare no kernels, which takes half of their CPU time. */
@@ -113,23 +129,40 @@ const writeLeanTemplate = async (dataDir: string, warm = '0'): Promise<string> =
   return file;
 };
 
-const serve = async (
+const serveProcess = async (
   driver: string,
   env: Record<string, string>,
   dataDir: string,
-  root = project,
+  root = projectFolder,
+): Promise<GatewayProcess> => {
+  let process: ServiceProcess | undefined;
+  const launch = async (settings: Record<string, string>) => {
+    process = spawnService('gateway', settings, root);
+    return process;
+  };
+  const gateway = await serve(launch, driver, env, dataDir);
+  return Object.assign(gateway, {
+    pid: () => process?.pid ?? 0,
+    kill: async (signal: NodeJS.Signals) => process?.kill(signal),
+  });
+};
+
+const serve = async (
+  launch: (env: Record<string, string>) => Promise<RunningService>,
+  driver: string,
+  env: Record<string, string>,
+  dataDir: string,
 ): Promise<RunningGateway> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  let child: ChildProcess;
-  let output = '';
+  let service: RunningService;
   let key = '';
   const otherKeys: string[] = [];
   const settings: Record<string, string> = { CODEBOX_WARM_BOXES: '0', CODEBOX_QUEUE_SECONDS: '0', ...env };
 
   const start = async () => {
     const templates = settings.CODEBOX_TEMPLATES ?? (await writeLeanTemplate(dataDir, settings.CODEBOX_WARM_BOXES));
-    const env = {
+    service = await launch({
       CODEBOX_DATA_DIR: dataDir,
       CODEBOX_PORT: String(port),
       CODEBOX_DRIVER: driver,
@@ -138,36 +171,9 @@ const serve = async (
       CODEBOX_SHARED_PARENT: '1',
       ...settings,
       CODEBOX_TEMPLATES: templates,
-    };
-    child = startService('gateway', env, root);
-    const note = (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-100_000);
-    };
-    child.stdout?.on('data', note);
-    child.stderr?.on('data', note);
-    await waitUntilReady();
+    });
+    await waitUntilReady(service, url);
     key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
-  };
-
-  const waitUntilReady = async () => {
-    const deadline = performance.now() + readyDeadlineMs;
-    for (;;) {
-      const ready = await fetch(`${url}/readyz`).then(
-        (response) => response.ok,
-        () => false,
-      );
-      if (ready) return;
-      if (child.exitCode !== null || performance.now() > deadline)
-        throw new Error(`The gateway did not start:\n${output}`);
-      await sleep(readyPauseMs);
-    }
-  };
-
-  const kill = async (signal: NodeJS.Signals) => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill(signal);
-    await ended;
   };
 
   const call = (path: string, init: RequestInit = {}) => {
@@ -185,7 +191,7 @@ const serve = async (
     return { status: response.status, body: (await response.json()) as never };
   };
   const throwWithOutput = (cause: Error): never => {
-    throw new Error(`${cause.message}\n${output.slice(-2000)}`, { cause });
+    throw new Error(`${cause.message}\n${service.output().slice(-2000)}`, { cause });
   };
 
   await start();
@@ -197,7 +203,6 @@ const serve = async (
     },
     dataDir,
     client,
-    pid: () => child.pid ?? 0,
     call,
     post,
     get,
@@ -214,8 +219,8 @@ const serve = async (
       otherKeys.push(key);
       return key;
     },
-    output: () => output,
-    kill,
+    output: () => service.output(),
+    stop: () => service.stop(),
     restart(env = {}) {
       Object.assign(settings, env);
       return start();
@@ -223,14 +228,14 @@ const serve = async (
     async dispose() {
       // A gateway without pools ends the warm instances of earlier ones when it starts.
       if (settings.CODEBOX_WARM_BOXES !== '0' || settings.CODEBOX_TEMPLATES) {
-        await kill('SIGTERM');
+        await service.stop();
         settings.CODEBOX_WARM_BOXES = '0';
         delete settings.CODEBOX_TEMPLATES;
       }
-      if (child.exitCode !== null || child.signalCode !== null) await start();
+      if (service.hasEnded()) await start();
       for (const { boxes } of [client, ...otherKeys.map((key) => createClient({ url, key }))])
         for await (const box of boxes.list()) await boxes.delete(box.id);
-      await kill('SIGTERM');
+      await service.stop();
       if (existsSync(dataDir)) await rm(dataDir, { recursive: true, force: true });
     },
   };

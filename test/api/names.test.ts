@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem, Ticket } from '#contract';
-import { anyDriver, type RunningGateway, startGateways } from './harness.ts';
+import { anyDriver, type GatewayProcess, startGateways } from './harness.ts';
 import { connect } from './websocket.ts';
 
 const user = 'ada/team: é';
@@ -8,14 +8,14 @@ const at = (name: string, owner = user) => `/v1/boxes/${encodeURIComponent(`${ow
 
 // Names are in the database, whatever the driver.
 describe.each(anyDriver)('names of boxes on the %s driver', (driver) => {
-  let a: RunningGateway;
-  let b: RunningGateway;
+  let a: GatewayProcess;
+  let b: GatewayProcess;
   beforeAll(async () => {
-    [a, b] = (await startGateways(driver, 2)) as [RunningGateway, RunningGateway];
+    [a, b] = (await startGateways(driver, 2)) as [GatewayProcess, GatewayProcess];
   });
   afterAll(() => a?.dispose());
 
-  const make = (gateway: RunningGateway, name: string, more = {}) =>
+  const make = (gateway: GatewayProcess, name: string, more = {}) =>
     gateway.post<Box>('/v1/boxes', { user, name, ...more });
 
   test('many requests at several gateways make one box of a name, which its end frees', async () => {

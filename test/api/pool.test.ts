@@ -153,7 +153,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
 
   test('warm instances survive a restart of the gateway and can be claimed afterwards', async () => {
     const before = (await view.instances()).map(({ id }) => id).sort();
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await gateway.restart();
     await view.full(2);
     expect((await view.instances()).map(({ id }) => id).sort()).toEqual(before);
@@ -181,7 +181,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
     const templates = join(folder, 'templates.yaml');
     await writeFile(templates, 'python: { warm: 1, limits: { memoryMb: 768 } }\n');
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await gateway.restart({ CODEBOX_TEMPLATES: templates });
     await view.full(1);
     const after = (await view.instances()).map(({ id }) => id);

@@ -1,16 +1,16 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
-import { mainDriver, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { type GatewayProcess, mainDriver, memoryOf, startGatewayProcess } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';
 
 const megabyte = 1024 * 1024;
 
 describe.each(mainDriver)('hostile servers and callers on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_PORTS_ANSWER_SECONDS: '2' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_PORTS_ANSWER_SECONDS: '2' });
     box = await gateway.createBox({ network: 'none' });
     await uploadServers(gateway, box.id, 'hostile.py', 'reflect.py');
     await startServer(gateway, box.id, 'python3 hostile.py 7000', 7000, '/alive');

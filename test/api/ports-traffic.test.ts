@@ -4,16 +4,19 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Box, Problem } from '#contract';
-import { anyDriver, eventually, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, type GatewayProcess, memoryOf, startGatewayProcess } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';
 
 const megabyte = 1024 * 1024;
 
 describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_PORTS_DOMAIN: 'Apps.Example.com', CODEBOX_SWEEP_SECONDS: '1' });
+    gateway = await startGatewayProcess(driver, {
+      CODEBOX_PORTS_DOMAIN: 'Apps.Example.com',
+      CODEBOX_SWEEP_SECONDS: '1',
+    });
     box = await gateway.createBox({ network: 'none' });
     await uploadServers(gateway, box.id, 'reflect.py', 'counter.mjs', 'sockets.py');
     await startServer(gateway, box.id, 'python3 reflect.py 5000', 5000);
@@ -176,7 +179,7 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
     const socket = socketTo('/echo', 6000);
     await once(socket, 'message', { signal: AbortSignal.timeout(60_000) });
     const closed = once(socket, 'close', { signal: AbortSignal.timeout(60_000) });
-    const stopped = gateway.kill('SIGTERM');
+    const stopped = gateway.stop();
     const [code, reason] = await closed;
     expect([code, String(reason)]).toEqual([1012, 'The gateway is stopping; connect again.']);
     await stopped;

@@ -3,19 +3,19 @@ import { get, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Execution, ExecutionEvent } from '#contract';
 import { inWaves } from '../bench/in-waves.ts';
-import { anyDriver, collect, eventually, type RunningGateway, readEvents, startGateways, streamOf } from './harness.ts';
+import { anyDriver, collect, eventually, type GatewayProcess, readEvents, startGateways, streamOf } from './harness.ts';
 
 const readers = 2000;
 
 // Sharing a connection among readers does not depend on the driver.
 describe.each(anyDriver)('many readers of one box on the %s driver', (driver) => {
-  let a: RunningGateway;
-  let b: RunningGateway;
+  let a: GatewayProcess;
+  let b: GatewayProcess;
   let at: string;
   let box: string;
   beforeAll(async () => {
     const settings = { CODEBOX_READERS: String(2 * readers) };
-    [a, b] = (await startGateways(driver, 2, settings)) as [RunningGateway, RunningGateway];
+    [a, b] = (await startGateways(driver, 2, settings)) as [GatewayProcess, GatewayProcess];
     box = (await a.createBox()).id;
     at = `/v1/boxes/${box}`;
   });
@@ -26,8 +26,8 @@ describe.each(anyDriver)('many readers of one box on the %s driver', (driver) =>
     const ask = { code: `print("begun")\nprint(input())\n${code}`, detach: true, timeoutSeconds: 300 };
     return (await a.post<Execution>(`${at}/executions`, ask)).body.id;
   };
-  const goOn = (gateway: RunningGateway, id: string) => gateway.post(`${at}/executions/${id}/input`, { text: 'on' });
-  const open = (gateway: RunningGateway, id: string, after: number) =>
+  const goOn = (gateway: GatewayProcess, id: string) => gateway.post(`${at}/executions/${id}/input`, { text: 'on' });
+  const open = (gateway: GatewayProcess, id: string, after: number) =>
     gateway.call(`${at}/executions/${id}/events?after=${after}`, { headers: { accept: 'application/x-ndjson' } });
   const eventsOf = (text: string): ExecutionEvent[] => {
     const lines = text.split('\n').filter((line) => line !== '');
@@ -73,7 +73,7 @@ describe.each(anyDriver)('many readers of one box on the %s driver', (driver) =>
   test('readers of a killed gateway go on at another one without a gap or a repeat', async () => {
     const id = await start('import time\nfor n in range(10):\n  print(n)\n  time.sleep(0.1)\ninput()');
     const seen = Array.from({ length: 100 }, (): ExecutionEvent[] => []);
-    const read = async (gateway: RunningGateway, events: ExecutionEvent[]) => {
+    const read = async (gateway: GatewayProcess, events: ExecutionEvent[]) => {
       const response = await open(gateway, id, events.at(-1)?.seq ?? 0);
       for await (const event of readEvents(response)) events.push(event);
     };

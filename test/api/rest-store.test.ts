@@ -3,13 +3,13 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#contract';
 import { type StoreServer, startS3 } from '../blobs/servers.ts';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateways } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type GatewayProcess, refusal, startGateways } from './harness.ts';
 import { type Link, openLink } from './link.ts';
 
 describe.each(anyDriver)('boxes at rest in a bucket that stalls, on the %s driver', (driver) => {
   let bucket: StoreServer;
   let link: Link;
-  let gateways: [RunningGateway, RunningGateway];
+  let gateways: [GatewayProcess, GatewayProcess];
   let client: Client;
   let database: pg.Client;
   beforeAll(async () => {
@@ -20,7 +20,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that stalls, on the %s drive
       CODEBOX_BLOBS: `s3+${link.url}/codebox/boxes`,
       AWS_ACCESS_KEY_ID: 'S3RVER',
       AWS_SECRET_ACCESS_KEY: 'S3RVER',
-    })) as [RunningGateway, RunningGateway];
+    })) as [GatewayProcess, GatewayProcess];
     client = gateways[0].client;
     database = new pg.Client({ connectionString: await databaseUrl(gateways[0].dataDir) });
     database.on('error', () => {});
@@ -42,7 +42,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that stalls, on the %s drive
   const endLease = (box: string) =>
     database.query("update boxes set task_until = now() - interval '1 s' where id = $1 and task is not null", [box]);
   const read = 'open("kept").read()[:4]';
-  const keep = async (gateway: RunningGateway): Promise<string> => {
+  const keep = async (gateway: GatewayProcess): Promise<string> => {
     const { id } = await gateway.createBox();
     await gateway.run(id, 'import random; _ = open("kept", "w").write("kept" + random.randbytes(500_000).hex())');
     await gateway.client.boxes.hibernate(id);

@@ -6,17 +6,25 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type BoxStats, type Client, type Execution, hasCode } from '#contract';
 import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
 import { readConfig } from '../../services/gateway/config.ts';
-import { anyDriver, databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import {
+  anyDriver,
+  databaseUrl,
+  drivers,
+  eventually,
+  type GatewayProcess,
+  refusal,
+  startGatewayProcess,
+} from './harness.ts';
 
 const tree = await readFile(new URL('rest-tree.py', import.meta.url), 'utf8');
 
 describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   // The gateway decides what counts as use and what becomes of stored files, so one driver suffices for these tests.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let client: Client;
   beforeAll(async () => {
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_CHECKPOINT_SECONDS: '0.5',
       CODEBOX_MAX_BOXES: '10',

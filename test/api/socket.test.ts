@@ -7,18 +7,18 @@ import {
   anyDriver,
   databaseUrl,
   eventually,
+  type GatewayProcess,
   memoryOf,
-  type RunningGateway,
-  startGateway,
+  startGatewayProcess,
   streamOf,
 } from './harness.ts';
 import { connect, refusalOf, type TestSocket } from './websocket.ts';
 
 describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
@@ -227,7 +227,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
 });
 
 /** Opens sockets and a stream of another key, one socket by a ticket, in a box that stays, and revokes the key. */
-const openRevoked = async (gateway: RunningGateway) => {
+const openRevoked = async (gateway: GatewayProcess) => {
   const { key, id, hash } = makeKey();
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   const { tenantId } = (await store.keys.find(keyId(gateway.key) ?? '')) ?? { tenantId: '' };

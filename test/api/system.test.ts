@@ -5,12 +5,12 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { errorCodes, errorReasons } from '#contract';
 import { problemReasons } from '../../services/http/problems/reasons.ts';
-import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, eventually, type GatewayProcess, startGatewayProcess } from './harness.ts';
 
 describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGatewayProcess(driver);
   });
   afterAll(() => gateway?.dispose());
 

@@ -16,9 +16,9 @@ import {
   databaseUrl,
   drivers,
   eventually,
+  type GatewayProcess,
   mainDriver,
-  type RunningGateway,
-  startGateway,
+  startGatewayProcess,
   startGateways,
 } from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
@@ -30,33 +30,33 @@ beforeAll(async () => {
 });
 afterAll(() => wheels?.[Symbol.asyncDispose]());
 
-const put = async <T = TemplateVersion>(gateway: RunningGateway, name: string, body: unknown, headers = {}) => {
+const put = async <T = TemplateVersion>(gateway: GatewayProcess, name: string, body: unknown, headers = {}) => {
   const response = await gateway.call(`/v1/templates/${name}`, { method: 'PUT', body: JSON.stringify(body), headers });
   return { status: response.status, body: (await response.json()) as T };
 };
 const at = ({ template, version }: TemplateVersion) => `/v1/templates/${template}/versions/${version}`;
-const events = async (gateway: RunningGateway, version: TemplateVersion) => {
+const events = async (gateway: GatewayProcess, version: TemplateVersion) => {
   const headers = { accept: 'application/x-ndjson' };
   const response = await gateway.call(`${at(version)}/log`, { headers });
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   return lines.map((line) => buildEventSchema.parse(JSON.parse(line)));
 };
 /** Builds the next version of a template; resolves with its log once it is over. */
-const build = async (gateway: RunningGateway, name: string, body: unknown) => {
+const build = async (gateway: GatewayProcess, name: string, body: unknown) => {
   const begun = await put(gateway, name, body);
   expect(begun).toMatchObject({ status: 202, body: { state: 'building' } });
   return { version: begun.body, log: await events(gateway, begun.body) };
 };
-const shell = async (gateway: RunningGateway, box: string, command: string) =>
+const shell = async (gateway: GatewayProcess, box: string, command: string) =>
   (await gateway.post<{ stdout: string }>(`/v1/boxes/${box}/commands`, { command })).body.stdout;
 
 describe.each(drivers)('templates built on the %s driver', (driver) => {
   const testFirst = mainDriver.includes(driver) ? test : () => {};
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   beforeAll(async () => {
     const env = { CODEBOX_SWEEP_SECONDS: '1', CODEBOX_WHEELS_DIR: wheels.folder, CODEBOX_ADMIN_KEY: adminKey };
-    gateway = await startGateway(driver, env);
+    gateway = await startGatewayProcess(driver, env);
   });
   afterAll(async () => {
     for await (const { id } of gateway.client.boxes.list()) await gateway.client.boxes.delete(id);
@@ -316,9 +316,9 @@ loud = Loud()`,
 });
 
 describe.each(anyDriver)('builds on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '60' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_SWEEP_SECONDS: '60' });
   });
   afterAll(() => gateway?.dispose());
 
@@ -349,7 +349,7 @@ describe.each(anyDriver)('builds on the %s driver', (driver) => {
 
 describe.each(anyDriver)('builds at two gateways on the %s driver', (driver) => {
   test('a build whose gateway is killed is begun again by the other one', async () => {
-    const [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [RunningGateway, RunningGateway];
+    const [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '1' })) as [GatewayProcess, GatewayProcess];
     try {
       const { body: version } = await put(a, 'taken', { commands: ['echo one >> runs; sleep 2', 'cat runs'] });
       await eventually(async () => {

@@ -2,16 +2,16 @@ import { request as sendRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Terminal, Ticket } from '#contract';
-import { anyDriver, drivers, eventually, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, type GatewayProcess, memoryOf, startGatewayProcess } from './harness.ts';
 import { connect, refusalOf } from './websocket.ts';
 
 describe.each(drivers)('terminals on the %s driver', (driver) => {
   // These tests do not depend on the driver.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
@@ -191,7 +191,7 @@ describe.each(drivers)('terminals on the %s driver', (driver) => {
     const { terminal } = await socket.json(({ type }) => type === 'ready');
     socket.sendBytes('still=here\r');
     await socket.text('still=here');
-    const stopped = gateway.kill('SIGTERM');
+    const stopped = gateway.stop();
     expect(await socket.closed).toEqual({ code: 1012, reason: 'The gateway is stopping; connect again.' });
     await stopped;
     await gateway.restart();
@@ -203,7 +203,7 @@ describe.each(drivers)('terminals on the %s driver', (driver) => {
 });
 
 /** Resolves with the status of a request with headers that `fetch` would not send. */
-const request = (gateway: RunningGateway, path: string, headers: Record<string, string>): Promise<number> => {
+const request = (gateway: GatewayProcess, path: string, headers: Record<string, string>): Promise<number> => {
   return new Promise((done, failed) => {
     const sent = sendRequest(`${gateway.url}${path}`, {
       headers: { authorization: `Bearer ${gateway.key}`, ...headers },

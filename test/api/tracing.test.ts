@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box } from '#contract';
-import { anyDriver, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, type GatewayProcess, startGatewayProcess } from './harness.ts';
 import { startOtlpReceiver } from './otlp-receiver.ts';
 
 describe.each(anyDriver)('traces, on the %s driver', (driver) => {
   let collector: Awaited<ReturnType<typeof startOtlpReceiver>>;
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
     collector = await startOtlpReceiver();
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
       OTEL_BSP_SCHEDULE_DELAY: '100',

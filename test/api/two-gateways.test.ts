@@ -11,7 +11,7 @@ import {
   anyDriver,
   databaseUrl,
   eventually,
-  type RunningGateway,
+  type GatewayProcess,
   readEvents,
   startGateways,
   streamOf,
@@ -20,25 +20,25 @@ import { connect } from './websocket.ts';
 
 // The coordination of gateways does not depend on the driver.
 describe.each(anyDriver)('two gateways of one deployment on the %s driver', (driver) => {
-  let a: RunningGateway;
-  let b: RunningGateway;
+  let a: GatewayProcess;
+  let b: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
     // Both start at the same moment on an empty folder, so that one of them creates the database and the first key for both.
     const env = { CODEBOX_DATA_DIR: await mkdtemp(join(tmpdir(), 'codebox-test-')), CODEBOX_SWEEP_SECONDS: '1' };
-    [a, b] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
+    [a, b] = (await startGateways(driver, 2, env)) as [GatewayProcess, GatewayProcess];
     box = await a.createBox();
   });
   afterAll(() => a?.dispose());
 
   const path = (rest: string) => `/v1/boxes/${box.id}/${rest}`;
-  const start = (gateway: RunningGateway, body: Record<string, unknown>, headers: Record<string, string> = {}) =>
+  const start = (gateway: GatewayProcess, body: Record<string, unknown>, headers: Record<string, string> = {}) =>
     gateway.call(path('executions'), {
       method: 'POST',
       headers: { accept: 'application/x-ndjson', ...headers },
       body: JSON.stringify(body),
     });
-  const listed = async (gateway: RunningGateway, id: string) =>
+  const listed = async (gateway: GatewayProcess, id: string) =>
     (await gateway.get<{ items: Execution[] }>(path('executions'))).body.items.find((item) => item.id === id);
 
   test('an execution started at one gateway can be read, streamed, given input and interrupted at the other', async () => {
@@ -143,7 +143,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
 
   test('a starting gateway does not declare lost what another gateway is sending', async () => {
     const { id: ended } = await a.run(box.id, '1');
-    await b.kill('SIGTERM');
+    await b.stop();
     const database = new pg.Client(await databaseUrl(a.dataDir));
     await database.connect();
     // Records executions that are not in their box: one of the living gateway, and one of a dead gateway.

@@ -1,15 +1,23 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, Usage } from '#contract';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { anyDriver, collect, databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import {
+  anyDriver,
+  collect,
+  databaseUrl,
+  drivers,
+  eventually,
+  type GatewayProcess,
+  startGatewayProcess,
+} from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
 
 describe.each(drivers)('usage on the %s driver', (driver) => {
   // The driver counts only the resources of boxes.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '1' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '1' });
   });
   afterAll(async () => {
     if (gateway) await endTenants(gateway);

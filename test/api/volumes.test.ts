@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Client, Problem, Volume } from '#contract';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type GatewayProcess, refusal, startGatewayProcess } from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
 
 // The contract of the drivers tests the volumes of each; these tests are about what the gateway makes of them.
 describe.each(anyDriver.filter((driver) => driver === 'local'))('volumes on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let client: Client;
   beforeAll(async () => {
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       CODEBOX_ADMIN_KEY: adminKey,
       CODEBOX_SWEEP_SECONDS: '1',
       CODEBOX_WARM_BOXES: '1',

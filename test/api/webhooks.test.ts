@@ -5,7 +5,7 @@ import { Client as Database } from 'pg';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, CreatedWebhook, Problem, Webhook, WebhookDelivery } from '#contract';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type GatewayProcess, startGatewayProcess } from './harness.ts';
 import { adminKey, makeTenant } from './operator.ts';
 
 interface Received {
@@ -20,7 +20,7 @@ interface Event {
 }
 
 describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let database: Database;
   let base: string;
   const received: Received[] = [];
@@ -40,7 +40,7 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     receiver.listen(0, '127.0.0.1');
     await once(receiver, 'listening');
     base = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       CODEBOX_ADMIN_KEY: adminKey,
       CODEBOX_OUTBOUND_ALLOW: '127.0.0.1',
       CODEBOX_WEBHOOK_RETRY_SECONDS: '0.3,0.3',

@@ -214,7 +214,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       cut: link.cut,
       lose: link.loseNextResponse,
       async restart() {
-        await gateway.kill('SIGTERM');
+        await gateway.stop();
         await gateway.restart();
       },
     });

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anyDriver, type RunningGateway, startGateways } from '../api/harness.ts';
+import { anyDriver, type GatewayProcess, startGateways } from '../api/harness.ts';
 import { connect } from '../api/websocket.ts';
 import { briefOf, executeRequest, isReply, isStream, parentOf, untilGo } from './jupyter-clients.ts';
 
 describe.each(anyDriver)('two gateways with the Jupyter dialect on the %s driver', (driver) => {
-  let [doomed, other]: RunningGateway[] = [];
+  let [doomed, other]: GatewayProcess[] = [];
   beforeAll(async () => {
     const env = { CODEBOX_DIALECTS: 'jupyter', CODEBOX_SWEEP_SECONDS: '1' };
-    [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
+    [other, doomed] = (await startGateways(driver, 2, env)) as [GatewayProcess, GatewayProcess];
   });
   afterAll(() => other?.dispose());
 

@@ -289,7 +289,7 @@ describe('the LibreChat dialect with tokens of users', () => {
     const [driver = 'local'] = anyDriver;
     const pem = pair.publicKey.export({ type: 'spki', format: 'pem' }).toString().replaceAll('\n', '\\n');
     gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'librechat' });
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await gateway.restart({ CODEBOX_LIBRECHAT_PUBLIC_KEY: pem, CODEBOX_LIBRECHAT_KEY: gateway.key });
   });
   afterAll(() => gateway?.dispose());

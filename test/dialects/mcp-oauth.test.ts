@@ -46,7 +46,7 @@ describe.each(anyDriver)('the MCP dialect with an authorization server on the %s
     await installClients();
     server = await startAuthorizationServer();
     gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'mcp' });
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await gateway.restart({
       CODEBOX_MCP_ISSUER: server.url,
       CODEBOX_MCP_RESOURCE: `${gateway.url}/mcp`,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, BoxStats, Execution } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { drivers, eventually, type GatewayProcess, startGatewayProcess } from '../api/harness.ts';
 import { startRunning, ticking } from './running.ts';
 
 const clock = new URL('jumping-clock.ts', import.meta.url).href;
@@ -8,10 +8,10 @@ const minuteMs = 60_000;
 
 // The clock of a gateway does not depend on the driver.
 describe('a gateway whose clock jumps', () => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(drivers.at(-1) ?? 'local', {
+    gateway = await startGatewayProcess(drivers.at(-1) ?? 'local', {
       CODEBOX_SWEEP_SECONDS: '1',
       NODE_OPTIONS: `--import=${clock}`,
     });

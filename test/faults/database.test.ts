@@ -6,7 +6,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem, Run } from '#contract';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
-import { drivers, eventually, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
+import { drivers, eventually, type GatewayProcess, startGatewayProcess, streamOf } from '../api/harness.ts';
 import { familyOf, postmasterOf, signalAll } from './processes.ts';
 import { startRunning, ticking } from './running.ts';
 
@@ -16,10 +16,10 @@ const outageMs = 20_000;
 
 const keyed = (key: string) => ({ 'idempotency-key': key });
 
-const isReady = async (gateway: RunningGateway) => (await fetch(`${gateway.url}/readyz`)).ok;
+const isReady = async (gateway: GatewayProcess) => (await fetch(`${gateway.url}/readyz`)).ok;
 
 /** Sends requests until the gateway detects the outage, and checks how it is reported. */
-const expectOutage = async (gateway: RunningGateway, box: Box): Promise<void> => {
+const expectOutage = async (gateway: GatewayProcess, box: Box): Promise<void> => {
   const refused = await eventually(async () => {
     const response = await gateway.call(`/v1/boxes/${box.id}`, { signal: AbortSignal.timeout(20_000) });
     return !response.ok && response;
@@ -37,7 +37,7 @@ const expectOutage = async (gateway: RunningGateway, box: Box): Promise<void> =>
 };
 
 /** Resolves with the record of an execution in PostgreSQL, once it has ended there. */
-const recordOf = (gateway: RunningGateway, location: string): Promise<Execution> =>
+const recordOf = (gateway: GatewayProcess, location: string): Promise<Execution> =>
   eventually(async () => {
     const list = location.slice(0, location.lastIndexOf('/'));
     const { body } = await gateway.get<{ items: Execution[] }>(list);
@@ -53,11 +53,11 @@ const retried = <T extends { headers: Headers }>(send: () => Promise<T>): Promis
   }, 60_000);
 
 describe('the embedded PostgreSQL', () => {
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   let folder: string;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '1' });
+    gateway = await startGatewayProcess(driver, { CODEBOX_SWEEP_SECONDS: '1' });
     box = await gateway.createBox();
     folder = join(gateway.dataDir, 'postgres');
   });
@@ -109,20 +109,20 @@ describe('the embedded PostgreSQL', () => {
 });
 
 test('an embedded PostgreSQL restarted by one gateway serves all gateways that used it before', async () => {
-  const first = await startGateway(driver);
+  const first = await startGatewayProcess(driver);
   try {
     const killed = await postmasterOf(join(first.dataDir, 'postgres'));
     // The first gateway is stopped, so that the second one detects the death first.
     process.kill(first.pid(), 'SIGSTOP');
     signalAll(await familyOf(killed), 'SIGKILL');
-    const second = await startGateway(driver, { CODEBOX_DATA_DIR: first.dataDir }).finally(() =>
+    const second = await startGatewayProcess(driver, { CODEBOX_DATA_DIR: first.dataDir }).finally(() =>
       process.kill(first.pid(), 'SIGCONT'),
     );
     try {
       for (const gateway of [first, second]) await eventually(() => isReady(gateway), 30_000);
       expect(await postmasterOf(join(first.dataDir, 'postgres'))).not.toBe(killed);
     } finally {
-      await second.kill('SIGTERM');
+      await second.stop();
     }
   } finally {
     await first.dispose();
@@ -133,7 +133,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
   let folder: string;
   let server: EmbeddedPostgres;
   let admin: pg.Pool;
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let box: Box;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'codebox-pg-'));
@@ -146,7 +146,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     const url = new URL(server.url);
     url.pathname = '/codebox';
     [url.username, url.password] = ['gateway', 'secret'];
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       CODEBOX_SWEEP_SECONDS: '1',
       DATABASE_URL: url.href,
     });
@@ -223,7 +223,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
   });
 
   test('that is down when the gateway stops: queued requests get 503, and the gateway exits cleanly', async () => {
-    await gateway.kill('SIGTERM');
+    await gateway.stop();
     await gateway.restart({ CODEBOX_MAX_BOXES: '1', CODEBOX_QUEUE_SECONDS: '60', CODEBOX_STOP_SECONDS: '5' });
     const waiting = gateway.post<Problem>('/v1/boxes', {});
     await eventually(async () =>
@@ -233,7 +233,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     try {
       await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'codebox'");
       await expectOutage(gateway, box);
-      const [refused] = await Promise.all([waiting, gateway.kill('SIGTERM')]);
+      const [refused] = await Promise.all([waiting, gateway.stop()]);
       expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
       // Node prints this line when it exits because of an uncaught error.

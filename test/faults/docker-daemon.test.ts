@@ -7,7 +7,7 @@ import { testFolder } from '../../scripts/project.ts';
 import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../scripts/test-daemon.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
-import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { drivers, eventually, type GatewayProcess, startGatewayProcess } from '../api/harness.ts';
 import { takeBoxCensus } from './census.ts';
 import { startRunning, ticking } from './running.ts';
 
@@ -37,7 +37,7 @@ const copyImage = async (from: ReturnType<typeof createDaemon>, to: ReturnType<t
 describe.each(drivers.filter((name) => name === 'docker'))('a separate daemon for %s', (driver) => {
   let folder: string;
   let daemon: TestDaemon;
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let before: string[];
 
   const start = async (settings: TestDaemonOptions['settings']) => {
@@ -67,7 +67,7 @@ describe.each(drivers.filter((name) => name === 'docker'))('a separate daemon fo
     folder = await mkdtemp(join(tmpdir(), 'codebox-dockerd-'));
     await start({ 'live-restore': true });
     await copyImage(createDaemon(), createDaemon(daemon.host));
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       CODEBOX_SWEEP_SECONDS: '1',
       DOCKER_HOST: daemon.host,
       CODEBOX_BOX_IMAGE: image,

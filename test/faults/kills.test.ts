@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionSummary, Page } from '#contract';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
-import { drivers, eventually, mainDriver, type RunningGateway, startGateways } from '../api/harness.ts';
+import { drivers, eventually, type GatewayProcess, mainDriver, startGateways } from '../api/harness.ts';
 import { randomOf, seedOf } from '../model/random.ts';
 import { takeBoxCensus } from './census.ts';
 import { postmasterOf, signalAll } from './processes.ts';
@@ -32,8 +32,8 @@ const killed = process.env.CODEBOX_KILL_SECONDS ? drivers : mainDriver;
 
 describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver) => {
   const docker = driver === 'docker' ? createDaemon() : undefined;
-  let gateways: RunningGateway[];
-  let [first, empty]: [RunningGateway | undefined, string[]] = [undefined, []];
+  let gateways: GatewayProcess[];
+  let [first, empty]: [GatewayProcess | undefined, string[]] = [undefined, []];
   const census = async () => (first ? await takeBoxCensus(first, docker ? { docker } : {}) : []);
 
   beforeAll(async () => {
@@ -56,7 +56,7 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
       return { final: response.status < 300 ? response : undefined };
     }, retryMs).then(({ final }) => final);
 
-  const executionsOf = async (gateway: RunningGateway, box: string): Promise<ExecutionSummary[]> => {
+  const executionsOf = async (gateway: GatewayProcess, box: string): Promise<ExecutionSummary[]> => {
     const all: ExecutionSummary[] = [];
     for (let cursor: string | null = ''; cursor !== null; ) {
       const query: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
@@ -67,9 +67,9 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
     return all;
   };
 
-  const lives = new Map<RunningGateway, number>();
+  const lives = new Map<GatewayProcess, number>();
   /** Restarts a gateway as `npm start` would, whenever it exits by itself, until it is killed again. */
-  const revive = async (gateway: RunningGateway): Promise<void> => {
+  const revive = async (gateway: GatewayProcess): Promise<void> => {
     const life = (lives.get(gateway) ?? 0) + 1;
     lives.set(gateway, life);
     while (lives.get(gateway) === life) {
@@ -101,7 +101,7 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
   test(
     'all gateways recover, no code runs twice, each run has one end, and nothing is left behind',
     async () => {
-      const gateway = gateways[0] as RunningGateway;
+      const gateway = gateways[0] as GatewayProcess;
       const boxes = await Promise.all(Array.from({ length: boxCount }, () => gateway.createBox()));
       const over = new AbortController();
       const outcomes: { key: string; box: string; response: FinalResponse | undefined }[] = [];
@@ -128,7 +128,7 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
       ]);
 
       const starts = await killAtRandom(join(gateway.dataDir, 'postgres'));
-      const isReady = ({ url }: RunningGateway) =>
+      const isReady = ({ url }: GatewayProcess) =>
         fetch(`${url}/readyz`).then(
           ({ ok }) => ok,
           () => false,

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
 import type { Driver } from '../../services/gateway/drivers/driver.ts';
 import { createKubernetesDriver } from '../../services/gateway/drivers/kubernetes/driver.ts';
-import { collect, eventually, type RunningGateway, readEvents, refusal, startGateways } from '../api/harness.ts';
+import { collect, eventually, type GatewayProcess, readEvents, refusal, startGateways } from '../api/harness.ts';
 import { runInBox, type ServedInstance, token, waitForBox, waitUntilRunning } from '../contract/box-client.ts';
 import { limits } from '../contract/fixture.ts';
 import { type ApiProxy, type Fault, openApiProxy } from '../kubernetes/api-proxy.ts';
@@ -30,9 +30,9 @@ describe('three gateways in a cluster', { timeout: 480_000 }, () => {
   let scarce: ScarceResource;
   let proxy: ApiProxy;
   let folder: string;
-  let gateways: RunningGateway[];
-  let gateway: RunningGateway;
-  let doomed: RunningGateway;
+  let gateways: GatewayProcess[];
+  let gateway: GatewayProcess;
+  let doomed: GatewayProcess;
   let foreign: Driver;
   let stranger: ServedInstance;
 
@@ -53,7 +53,7 @@ describe('three gateways in a cluster', { timeout: 480_000 }, () => {
       CODEBOX_TEMPLATES: file,
       CODEBOX_SWEEP_SECONDS: '1',
     });
-    [gateway, doomed] = gateways as [RunningGateway, RunningGateway];
+    [gateway, doomed] = gateways as [GatewayProcess, GatewayProcess];
   });
   afterAll(async () => {
     await gateway?.dispose();
@@ -72,7 +72,7 @@ describe('three gateways in a cluster', { timeout: 480_000 }, () => {
   };
   const untilWarm = () =>
     eventually(async () => (await metric('codebox_pool_instances{template="python",state="warm"}')) === '1', 120_000);
-  const isReady = async ({ url }: RunningGateway) => (await fetch(`${url}/readyz`)).ok;
+  const isReady = async ({ url }: GatewayProcess) => (await fetch(`${url}/readyz`)).ok;
   const failedFor = async (template: string) => {
     const { body } = await gateway.get<{ items: Box[] }>('/v1/boxes?state=failed&limit=100');
     return body.items.find((box) => box.template === template)?.cause?.code;

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Execution } from '#contract';
 import { createTokens } from '../../services/gateway/box-server/transport/endpoint.ts';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, readEvents, startGateways } from '../api/harness.ts';
+import { anyDriver, databaseUrl, eventually, type GatewayProcess, readEvents, startGateways } from '../api/harness.ts';
 import { viewPool } from '../api/pool-view.ts';
 import { runInBox } from '../contract/box-client.ts';
 
@@ -11,14 +11,14 @@ import { runInBox } from '../contract/box-client.ts';
 const readMs = 2000;
 
 describe.each(anyDriver)('the end of a run that its reader gets, on the %s driver', (driver) => {
-  let gateways: RunningGateway[] = [];
+  let gateways: GatewayProcess[] = [];
   beforeAll(async () => {
     gateways = await startGateways(driver, 2);
   });
   afterAll(() => gateways[0]?.dispose());
 
   test('is the recorded one, also when its box is deleted and its gateway dies before it has recorded it', async () => {
-    const [deleter, follower] = gateways as [RunningGateway, RunningGateway];
+    const [deleter, follower] = gateways as [GatewayProcess, GatewayProcess];
     const box = await follower.createBox();
     await using view = await viewPool(follower, driver);
     const [{ id: instance = '' } = {}] = await view.store.instances.of(box.id);

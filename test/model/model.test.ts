@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution } from '#contract';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateways } from '../api/harness.ts';
+import { anyDriver, databaseUrl, eventually, type GatewayProcess, startGateways } from '../api/harness.ts';
 import { processesOf, takeHostCensus } from '../contract/host-census.ts';
 import { randomOf, seedOf } from './random.ts';
 import { drive, type Node, type World } from './world.ts';
@@ -15,7 +15,7 @@ const lanes = 3;
 
 // The coordination of gateways does not depend on the driver.
 describe.each(anyDriver)('two gateways that are killed again and again on the %s driver', (driver) => {
-  let gateways: RunningGateway[];
+  let gateways: GatewayProcess[];
   let database: pg.Pool;
   beforeAll(async () => {
     gateways = await startGateways(driver, 2, {
@@ -81,7 +81,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
   };
 
   /** Checks and then deletes each box, awake ones first: a hibernated box needs the place of another one to be restored. */
-  const checkRuns = async (world: World, at: RunningGateway) => {
+  const checkRuns = async (world: World, at: GatewayProcess) => {
     const found = await Promise.all([...world.boxes].map((box) => at.get<Box>(`/v1/boxes/${box}`)));
     const isAtRest = ({ body }: { body: Box }) => Number(body.state === 'hibernated');
     for (const { body } of found.sort((a, b) => isAtRest(a) - isAtRest(b))) {
@@ -137,7 +137,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     process.stdout.write(`${driver}: ${JSON.stringify(Object.fromEntries([...world.counts].sort()))}\n`);
 
     await eventually(async () => (await query("select from executions where status = 'running'")).length === 0);
-    const [one, other] = gateways as [RunningGateway, RunningGateway];
+    const [one, other] = gateways as [GatewayProcess, GatewayProcess];
     for (const { id, box_id: box, status } of await query('select id, box_id, status from executions')) {
       const read = await Promise.all([one, other].map((at) => at.get<Execution>(`/v1/boxes/${box}/executions/${id}`)));
       expect({ id, ends: read.map(({ body }) => body.status) }).toEqual({ id, ends: [status, status] });

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Box, Execution, Problem } from '#contract';
-import type { RunningGateway } from '../api/harness.ts';
+import type { GatewayProcess } from '../api/harness.ts';
 import { streamOf } from '../api/harness.ts';
 
 /** A gateway of the model, which is killed and restarted. */
 export interface Node {
   name: string;
-  gateway: RunningGateway;
+  gateway: GatewayProcess;
   /** Resolves when it serves again. */
   up: Promise<void>;
 }

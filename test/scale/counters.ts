@@ -2,7 +2,7 @@ import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { Client } from 'pg';
-import { cpuMsOf, databaseUrl, memoryOf, type RunningGateway } from '../api/harness.ts';
+import { cpuMsOf, databaseUrl, type GatewayProcess, memoryOf } from '../api/harness.ts';
 
 /** The work of the parts of a deployment since they were started. */
 export interface Counters {
@@ -16,7 +16,7 @@ export interface Counters {
 }
 
 /** Reads the counters. Those of the API server include its other clients: scheduler, controllers, and the simulation itself. */
-export const readCounters = async (config: KubeConfig, gateways: readonly RunningGateway[]): Promise<Counters> => {
+export const readCounters = async (config: KubeConfig, gateways: readonly GatewayProcess[]): Promise<Counters> => {
   const pids = gateways.map((gateway) => gateway.pid());
   const [apiCalls, transactions, cpu, memory] = await Promise.all([
     readApiCalls(config),

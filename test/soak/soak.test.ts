@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
-import { drivers, eventually, memoryOf, type RunningGateway, startGateway, usualBoxes } from '../api/harness.ts';
+import { drivers, eventually, type GatewayProcess, memoryOf, startGatewayProcess, usualBoxes } from '../api/harness.ts';
 import { type PoolView, viewPool } from '../api/pool-view.ts';
 import { takeBoxCensus } from '../faults/census.ts';
 import { churn } from './churn.ts';
@@ -32,11 +32,11 @@ const kindsOf = (census: readonly string[]): Record<string, number> => {
 describe(`${seconds} seconds of boxes that come and go, two a second`, () => {
   const [driver = 'local'] = drivers;
   const docker = driver === 'docker' ? createDaemon() : undefined;
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let pool: PoolView;
 
   beforeAll(async () => {
-    gateway = await startGateway(driver, {
+    gateway = await startGatewayProcess(driver, {
       ...usualBoxes,
       CODEBOX_WARM_BOXES: String(size),
       CODEBOX_MAX_BOXES: '12',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { buildPage } from '../../scripts/web.ts';
-import { type RunningAgent, startAgent } from '../agent/agent-harness.ts';
+import { type AgentProcess, startAgentProcess } from '../agent/agent-harness.ts';
 import { usualBoxes } from '../api/harness.ts';
 import { launchChromium } from '../browser/chromium.ts';
 
@@ -18,7 +18,7 @@ interface Violation {
 }
 
 export interface RunningPage extends AsyncDisposable {
-  agent: RunningAgent;
+  agent: AgentProcess;
   browser: Browser;
   /** Opens the page as a new visitor; errors of its scripts are added to `faults`. */
   visit: (hash?: string, options?: BrowserContextOptions) => Promise<Page>;
@@ -30,7 +30,7 @@ export const startPage = async (env: Record<string, string> = {}): Promise<Runni
   await using stack = new AsyncDisposableStack();
   const folder = await buildPage();
   // The code of these tests draws with large libraries, so boxes need the memory to prepare kernels with them.
-  const agent = await startAgent({ CODEBOX_AGENT_PAGE: folder, CODEBOX_LOG_LEVEL: 'info', ...env }, usualBoxes);
+  const agent = await startAgentProcess({ CODEBOX_AGENT_PAGE: folder, CODEBOX_LOG_LEVEL: 'info', ...env }, usualBoxes);
   stack.defer(agent.dispose);
   const browser = await launchChromium();
   stack.defer(() => browser.close());
