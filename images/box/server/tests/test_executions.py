@@ -197,6 +197,15 @@ kernel._publish_execute_input = late"""
     box.http.delete(f"/api/kernels/{context}")
 
 
+def test_output_precedes_an_input_request_that_overtook_it(box: Box) -> None:
+    for _ in range(10):
+        run = box.start("print('x' * 1_500_000)\nprint('last')\ninput('who? ')")
+        run.until("input_request")
+        assert text(run.events).endswith("last\n")
+        run.post("input", text="Ann")
+        run.wait()
+
+
 def test_unrequested_input_is_refused(box: Box) -> None:
     run = box.start("import time; time.sleep(1)")
     run.until("started")

@@ -5,9 +5,9 @@ with a process that ends without warning. So a kernel also writes each text into
 server. The box server records there how much it has received, and reads the rest when the process has ended. Output
 that bypasses Python goes into the pipes that are the kernel's stdout and stderr, and is read from those.
 
-The memory begins with two numbers: the characters received (written by the box server), and the characters before
-the first record. A record has a kind, its number of characters, its number of bytes, and those bytes; an end mark
-follows the last record.
+The memory begins with three numbers: the characters received (written by the box server), the characters before the
+first record, and all characters so far. A record has a kind, its number of characters, its number of bytes, and those
+bytes; an end mark follows the last record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _PARENT, _BEGIN, _END = 2, 3, b"\xff"
 _NUMBER = struct.Struct("<Q")
 _RECORD = struct.Struct("<BII")
 _BEFORE_AT = _NUMBER.size
-_START = 2 * _NUMBER.size
+_TOTAL_AT = 2 * _NUMBER.size
+_START = 3 * _NUMBER.size
 # How often the kernel checks whether the records are still needed.
 _LOOK_BYTES = 64 * 1024
 # Record headers, and the id of a request, which is cut.
@@ -93,6 +94,7 @@ class OutputRecorder:
         self._memory[self._at : end + 1] = _RECORD.pack(kind, characters, len(data)) + data + _END
         self._at = end
         self._total += characters
+        _NUMBER.pack_into(self._memory, _TOTAL_AT, self._total)
         return self._total
 
     def _prepare(self, parent: dict[str, Any], size: int) -> None:
@@ -125,7 +127,8 @@ class FinalOutput:
 
     def __init__(self) -> None:
         self._open: set[int] = set()
-        self._received = 0
+        # The characters of the messages that have arrived.
+        self.received = 0
         try:
             self._memory = self._own(os.memfd_create("final-output"))
             os.truncate(self._memory, FINAL_OUTPUT_BYTES)
@@ -150,14 +153,19 @@ class FinalOutput:
             return
         own = message.metadata().get("codebox")
         until = own.get("until") if isinstance(own, dict) else None
-        if isinstance(until, int) and self._received < until < 1 << 63:
-            self._received = until
+        if isinstance(until, int) and self.received < until < 1 << 63:
+            self.received = until
             os.pwrite(self._memory, _NUMBER.pack(until), 0)
+
+    def written(self) -> int:
+        """The characters that the kernel has written so far, including what records the begin of runs."""
+        number = os.pread(self._memory, _NUMBER.size, _TOTAL_AT) if self._memory in self._open else b""
+        return int(_NUMBER.unpack(number)[0]) if len(number) == _NUMBER.size else 0
 
     def unreceived(self, request: str) -> list[Message]:
         """Return the messages that did not arrive, once the process has ended. `request` is its last request."""
         memory = os.pread(self._memory, FINAL_OUTPUT_BYTES, 0)
-        records = list(_unreceived(memory, self._received)) if len(memory) == FINAL_OUTPUT_BYTES else []
+        records = list(_unreceived(memory, self.received)) if len(memory) == FINAL_OUTPUT_BYTES else []
         messages = [
             _message(parent, kind, "".join(text for _, _, text in group))
             for (parent, kind), group in groupby(records, key=lambda item: item[:2])

@@ -23,6 +23,8 @@ from codebox_server.system.process import Death, children, reap, signal_group, s
 
 # Messages that a process sent before its end may still be on their way through the sockets.
 _FINAL_OUTPUT_SECONDS = 0.02
+# The longest that a question waits for output that was written before it.
+_OVERTAKING_SECONDS = 1.0
 
 # The usual reason why a kernel that runs elsewhere does not respond.
 _NEEDED = 'it has to support "transport": "ipc" in its connection file'
@@ -68,6 +70,8 @@ class LiveKernel:
         # The last output of the process, and its last request from here.
         self._final_output: FinalOutput | None = None
         self._last_request = ""
+        # A question that overtook output, the characters of output that precede it, and what ends the wait for them.
+        self._held: tuple[Message, int, asyncio.TimerHandle] | None = None
         self._idle_cpu = IdleCpu()
         self._unwatch: Callable[[], None] = lambda: None
         self.open()
@@ -84,7 +88,7 @@ class LiveKernel:
             self._jupyter,
             self._on_iopub,
             lambda message: notify("shell", message),
-            lambda message: notify("stdin", message),
+            self._on_stdin,
         )
         self._jupyter.execution_state = "starting"
         self.touch()
@@ -252,6 +256,7 @@ class LiveKernel:
             self._jupyter.execution_state = "idle"
 
     def _close_channel(self) -> None:
+        self._forget_held()
         if self._channel is not None:
             self._channel.close()
         if self._final_output is not None:
@@ -260,6 +265,8 @@ class LiveKernel:
         self._start.close()
 
     def _on_exit(self) -> None:
+        # Nobody would get the answer.
+        self._forget_held()
         self.death = reap(self.pid) or Death(-int(signal.SIGKILL))
         self._jupyter.was_reaped(self.death.returncode)
         self._jupyter.execution_state = "dead"
@@ -283,3 +290,29 @@ class LiveKernel:
             self._jupyter.execution_state = message.state
             self.touch()
         self._on_message("iopub", message)
+        if self._held is not None and self._final_output is not None and self._final_output.received >= self._held[1]:
+            self._release()
+
+    def _on_stdin(self, message: Message) -> None:
+        """Pass a question on after the output that was written before it, which comes on another channel."""
+        before = self._final_output.written() if self._final_output is not None else 0
+        if self._final_output is None or self._final_output.received >= before:
+            self._on_message("stdin", message)
+            return
+        # Another thread has asked before; its question waits no longer.
+        self._release()
+        # The count is in memory that code of the box can overwrite, so the wait is bounded.
+        timer = asyncio.get_running_loop().call_later(_OVERTAKING_SECONDS, self._release)
+        self._held = (message, before, timer)
+
+    def _release(self) -> None:
+        held = self._forget_held()
+        if held is not None:
+            self._on_message("stdin", held)
+
+    def _forget_held(self) -> Message | None:
+        if self._held is None:
+            return None
+        (message, _, timer), self._held = self._held, None
+        timer.cancel()
+        return message
