@@ -54,6 +54,8 @@ export const createFollowing = (options: FollowingOptions) => {
   const held = new Map<string, number>();
   const sent = new Set<string>();
   const timeoutOf = (row: ExecutionRow): number => row.timeoutMs ?? maxTimeoutMs;
+  const longest = { longestMs: maxTimeoutMs, slackMs: patienceMs(0, graceMs) };
+  const freeForMs = (row: ExecutionRow) => store.executions.freeForMs(row, longest);
 
   /** Marks an execution as followed here until the returned function is called. */
   const hold = (id: string): (() => void) => {
@@ -145,8 +147,7 @@ export const createFollowing = (options: FollowingOptions) => {
     opened?: Opened,
   ): AsyncGenerator<ExecutionEvent> {
     const over = opened?.over ?? new AbortController();
-    const freeForMs = () => store.executions.freeForMs(row);
-    const clock = startRunClock({ timeoutMs: timeoutOf(row), graceMs, over, freeForMs });
+    const clock = startRunClock({ timeoutMs: timeoutOf(row), graceMs, over, freeForMs: () => freeForMs(row) });
     const source = follow<ExecutionEvent>({
       server,
       journal: `executions/${row.id}`,
@@ -229,7 +230,7 @@ export const createFollowing = (options: FollowingOptions) => {
 
     /** Resolves with whether its box should have reported the end long ago. Time in the queue does not count. */
     isOverdue: async (row: ExecutionRow): Promise<boolean> =>
-      ((await store.executions.freeForMs(row)) ?? 0) > patienceMs(timeoutOf(row), graceMs),
+      ((await freeForMs(row)) ?? 0) > patienceMs(timeoutOf(row), graceMs),
   };
 };
 

@@ -25,6 +25,9 @@ export interface ExecutionEnd {
   language: string | null;
 }
 
+/** A run is recorded while its code is on its way to the box. Of two runs, the one recorded up to this much later may have arrived first. */
+const besideSeconds = 10;
+
 /** Executions: inserted when code is sent to a box, and ended once, by the first gateway that learns how they ended. */
 export const createExecutionStore = (db: Database, gateway: string | null) => {
   const selectOne = db
@@ -147,18 +150,26 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
 
     /**
      * Returns for how long, in ms, a running execution has been the oldest one of its box; undefined while an older one runs, behind
-     * which it may be queued.
+     * which it may be queued. Runs that were recorded at about the same time may have reached the box first: while one of them runs, the
+     * longest that it may take (its timeout, or `longestMs` without one, and `slackMs`) is subtracted, so the result may be negative.
      */
-    async freeForMs({ id, boxId, createdAt }: ExecutionRow): Promise<number | undefined> {
-      const older = and(eq(executions.boxId, boxId), lt(executions.createdAt, createdAt), ne(executions.id, id));
-      const since = sql`greatest(${createdAt.toISOString()}::timestamptz, max(${executions.finishedAt}))`;
+    async freeForMs(
+      { id, boxId, createdAt }: ExecutionRow,
+      { longestMs, slackMs }: { longestMs: number; slackMs: number },
+    ): Promise<number | undefined> {
+      const at = sql`${createdAt.toISOString()}::timestamptz`;
+      const before = sql`${executions.createdAt} < ${at} + make_interval(secs => ${besideSeconds})`;
+      const isRunning = eq(executions.status, 'running');
+      const since = sql`greatest(${at}, max(${executions.finishedAt}))`;
+      const timeoutMs = sql`max(coalesce(${executions.timeoutMs}, ${longestMs}::int)) filter (where ${isRunning})`;
+      const besideMs = sql`coalesce(${timeoutMs} + ${slackMs}::float8, 0)`;
       const [row] = await db
         .select({
-          running: sql<number>`count(*) filter (where ${executions.status} = 'running')::int`,
-          freeMs: sql<number>`(extract(epoch from now() - ${since}) * 1000)::float8`,
+          running: sql<number>`count(*) filter (where ${isRunning} and ${executions.createdAt} < ${at})::int`,
+          freeMs: sql<number>`(extract(epoch from now() - ${since}) * 1000 - ${besideMs})::float8`,
         })
         .from(executions)
-        .where(older);
+        .where(and(eq(executions.boxId, boxId), before, ne(executions.id, id)));
       return row === undefined || row.running > 0 ? undefined : row.freeMs;
     },
 
