@@ -166,10 +166,10 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     contexts: createContexts({ access, catalog, budget }),
     fileWatch: createFileWatch({ access, endings, activity }),
     terminals: createTerminals({ access, endings, activity, quotas }),
-    tickets: createTickets({ tickets: store.tickets, access }),
+    tickets: createTickets({ tickets: store.tickets, access, seal: platform.seal }),
     notebooks: createNotebooks({ access, activity, commands }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
-    portSessions: createPortSessions(store.portSessions),
+    portSessions: createPortSessions({ sessions: store.portSessions, seal: platform.seal }),
     webhooks: createWebhooks({
       webhooks: store.webhooks,
       deliveries: store.deliveries,
