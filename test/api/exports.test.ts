@@ -262,6 +262,26 @@ random.seed(1); open("big.bin", "wb").write(random.randbytes(11 * 1024 * 1024 + 
     expect((await read(made.id)).state).toBe('done');
   });
 
+  test('slow stores of four tenants leave places to the exports of a fifth', async () => {
+    let stalled = 0;
+    respond.set('/slow', () => {
+      stalled += 1;
+    });
+    const files = Array.from({ length: 4 }, () => ({ path: 'a.csv', url: `${base}/slow` }));
+    const begun: [string, Record<string, string>][] = [];
+    for (let tenant = 0; tenant < 4; tenant++) {
+      const headers = { authorization: `Bearer ${await gateway.addTenant()}` };
+      const { id } = (await gateway.post<Box>('/v1/boxes', { files: [{ path: 'a.csv', text: 'x' }] }, headers)).body;
+      const { status, body } = await request({ files, detach: true }, headers, id);
+      expect(status).toBe(202);
+      begun.push([`/v1/boxes/${id}/exports/${body.id}`, headers]);
+    }
+    await eventually(async () => stalled >= 13);
+    await make({ files: [{ path: 'out/a.csv', url: `${base}/fifth` }], timeoutSeconds: 5 });
+    for (const [path, headers] of begun)
+      expect((await gateway.call(path, { method: 'DELETE', headers })).status).toBe(204);
+  });
+
   /** A store that passes requests on to the bucket and notes them. The second part of an upload is never answered. */
   const startProxy = async () => {
     const proxied: string[] = [];

@@ -3,8 +3,8 @@ import { type CreateExport, type ExportedFile, type ExportFailure, toPlain } fro
 import type { Outbound } from '../../../outbound/outbound.ts';
 import { onceThere } from '../../../postgres/away.ts';
 import type { Background } from '../../../waiting/background.ts';
-import { createGate, type Gate } from '../../../waiting/gate.ts';
 import { orAborted } from '../../../waiting/or-aborted.ts';
+import { createShares } from '../../../waiting/shares.ts';
 import type { ExportOutcome, ExportStore } from '../../store/box/exports.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
@@ -21,9 +21,8 @@ export interface ExporterOptions {
   background: Background;
 }
 
-/** Files that a gateway exports at once, each with up to 5 MiB in memory, and those of one tenant. */
-const maxAtOnce = 16;
-const maxOfTenant = 4;
+/** Files that a gateway exports at once, each with up to 5 MiB in memory. The stores of some tenants may be slow for an hour. */
+const atOnce = { places: 16, each: 4, kept: 4 };
 const defaultSeconds = 600;
 const progressMs = 2000;
 const pageSize = 500;
@@ -40,7 +39,6 @@ interface Item extends Selected {
 
 /** An export that this gateway performs. */
 interface Work {
-  tenant: string;
   canceled: AbortController;
   ended: Promise<void>;
 }
@@ -51,13 +49,7 @@ interface Work {
  */
 export const createExporter = ({ store, files, outbound, activity, background }: ExporterOptions) => {
   const working = new Map<string, Work>();
-  const gate = createGate(maxAtOnce);
-  const gates = new Map<string, Gate>();
-  const gateOf = (tenant: string): Gate => {
-    const own = gates.get(tenant) ?? createGate(maxOfTenant);
-    gates.set(tenant, own);
-    return own;
-  };
+  const share = createShares(atOnce);
 
   const write = async (ref: BoxRef, { path, shown, key, target }: Item, signal: AbortSignal): Promise<ExportedFile> => {
     const opening = files.open(ref, path);
@@ -102,10 +94,9 @@ export const createExporter = ({ store, files, outbound, activity, background }:
   ) => {
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
-    const own = gateOf(ref.tenant);
     const results = await Promise.allSettled(
       items.map((item) =>
-        own(either, () => gate(either, async () => onFile(await write(ref, item, either)))).catch((error: unknown) => {
+        share(ref.tenant, either, async () => onFile(await write(ref, item, either))).catch((error: unknown) => {
           stop.abort(error);
           throw error;
         }),
@@ -191,10 +182,9 @@ export const createExporter = ({ store, files, outbound, activity, background }:
       const { promise: ended, resolve } = Promise.withResolvers<void>();
       const canceled = new AbortController();
       // Before the row is written: a row of this gateway without its work is one that was abandoned.
-      working.set(id, { tenant: ref.tenant, canceled, ended });
+      working.set(id, { canceled, ended });
       const leave = () => {
         working.delete(id);
-        if (![...working.values()].some(({ tenant }) => tenant === ref.tenant)) gates.delete(ref.tenant);
         resolve();
       };
       const row = await insert().catch((error: unknown) => {
