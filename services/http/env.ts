@@ -27,5 +27,7 @@ export interface HttpEnv {
     route: string;
     /** Set when the response is a stream of events, which continues after the handler. */
     isStream?: true;
+    /** Counts more bytes of the body that are kept in memory, until the request is over; throws when there is no room for them. */
+    holdBody?: (bytes: number) => void;
   };
 }

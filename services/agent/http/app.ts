@@ -1,5 +1,6 @@
 import type { Hono, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
+import { boundBodies } from '../../http/bodies/held-bodies.ts';
 import { asCodeBoxError } from '../../http/problems/problem.ts';
 import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
 import { logRequests, refuseDotSegments, refuseManyHosts, refuseUnknown } from '../../http/server/requests.ts';
@@ -9,7 +10,7 @@ import { isStoredFilePath } from '../dialects/openai/files.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
-import { limitOpenRequests } from './open-requests.ts';
+import { callerOf, limitOpenRequests } from './open-requests.ts';
 import type { Owners } from './owner.ts';
 import { addCellRoutes } from './routes/cells.ts';
 import { addChatRoutes } from './routes/chats.ts';
@@ -54,6 +55,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
+  app.use(boundBodies(callerOf));
   app.use(refuseDotSegments());
   app.use(separateMetrics(options.metricsPort));
   const boundOpen = limitOpenRequests();

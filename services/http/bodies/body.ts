@@ -50,7 +50,10 @@ const whyNot = (text: string): string => {
   return ` at line ${line}, column ${column} (offset ${offset}): ${cause}`;
 };
 
-/** Reads a whole body: at most `maxBytes`, within 30 s. Throws `timeout`, `too_large`, and `invalid_request` for one that breaks off. */
+/**
+ * Reads a whole body: at most `maxBytes`, within 30 s. Throws `timeout`, `too_large`, `invalid_request` for one that breaks off, and what
+ * `holdBody` throws.
+ */
 export const readBytes = async <E extends HttpEnv>(c: Context<E>, maxBytes: number): Promise<Uint8Array> => {
   if (Number(c.req.header('content-length') ?? 0) > maxBytes) throw tooLarge(`is over ${maxBytes} bytes`);
   // Use the socket's own stream if there is one: a web stream around it costs as much as the rest of a small request.
@@ -63,7 +66,7 @@ export const readBytes = async <E extends HttpEnv>(c: Context<E>, maxBytes: numb
     timer = setTimeout(() => giveUp(new CodeBoxError('timeout', 'The body did not come in time.')), readDeadlineMs);
   });
   try {
-    const bytes = await Promise.race([collect(stream, maxBytes), late]);
+    const bytes = await Promise.race([collect(stream, maxBytes, c.get('holdBody')), late]);
     if (incoming && !incoming.complete) throw invalid('is not whole', undefined);
     return bytes;
   } catch (error) {
@@ -75,13 +78,18 @@ export const readBytes = async <E extends HttpEnv>(c: Context<E>, maxBytes: numb
   }
 };
 
-const collect = async (stream: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> => {
+const collect = async (
+  stream: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  hold: ((bytes: number) => void) | undefined,
+): Promise<Uint8Array> => {
   const chunks: Uint8Array[] = [];
   let size = 0;
   try {
     for await (const chunk of stream) {
       size += chunk.length;
       if (size > maxBytes) throw tooLarge(`is over ${maxBytes} bytes`);
+      hold?.(chunk.length);
       chunks.push(chunk);
     }
   } catch (cause) {

@@ -145,6 +145,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
       'the requests per minute of the tenant',
       'too many wrong keys from one address',
       'too many open streams, sockets, terminals or runs',
+      'bodies of open requests that are too large together',
     ],
     remedy: 'Wait for `Retry-After` seconds, or close what is no longer needed.',
   },
@@ -179,6 +180,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     causes: [
       'the database, the Docker daemon, the API server of the cluster or the blob store does not respond: `/readyz` names it',
       'no capacity for another box within the time that a request waits',
+      'bodies of open requests that leave no memory for another one',
       'the gateway is stopping',
     ],
     remedy: 'Retry after `Retry-After`, with an `Idempotency-Key` if the request starts something.',

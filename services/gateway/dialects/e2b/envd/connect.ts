@@ -65,14 +65,18 @@ export const readMessage = async <S extends z.ZodType>(c: Context<Env>, schema: 
   return readJson(bytes.subarray(headBytes), schema, smallJson);
 };
 
-/** Reads the messages of a client's stream as they arrive. */
+/** Reads the messages of a client's stream as they arrive. The longest one so far counts as a body in memory. */
 export async function* readMessages<S extends z.ZodType>(
+  c: Context<Env>,
   body: AsyncIterable<Uint8Array>,
   schema: S,
 ): AsyncGenerator<z.output<S>> {
   let bytes = Buffer.alloc(0);
+  let held = 0;
   for await (const chunk of body) {
     bytes = Buffer.concat([bytes, chunk]);
+    if (bytes.length > held) c.get('holdBody')?.(bytes.length - held);
+    held = Math.max(held, bytes.length);
     while (bytes.length >= headBytes) {
       const end = headBytes + bytes.readUInt32BE(1);
       if (bytes[0] !== 0) throw invalid('is compressed');

@@ -166,7 +166,7 @@ export const addProcessRoutes = (
       const writeAll = async () => {
         let pid: number | undefined;
         const body = upload.body.iterator({ destroyOnReturn: false });
-        for await (const { start, data } of readMessages(body, inputEvent)) {
+        for await (const { start, data } of readMessages(c, body, inputEvent)) {
           pid ??= start?.process.pid;
           if (data) await write(ref, named(pid), data.input);
         }

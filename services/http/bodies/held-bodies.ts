@@ -1,0 +1,74 @@
+import { getHeapStatistics } from 'node:v8';
+import type { Context, MiddlewareHandler } from 'hono';
+import { CodeBoxError } from '#contract';
+import { createTally } from '../../waiting/tally.ts';
+import type { HttpEnv } from '../env.ts';
+
+/** The bytes of bodies that may be in memory at once. */
+export interface HeldBounds {
+  most: number;
+  mostOfOne: number;
+}
+
+/** Besides its bytes, a body takes up to twice as much of the heap as text, and once more while the text is passed on. */
+const shareOfHeap = 0.25;
+const shareOfOne = 0.5;
+const retryAfterSeconds = 5;
+
+const defaultBounds = (): HeldBounds => {
+  const most = Math.floor(getHeapStatistics().heap_size_limit * shareOfHeap);
+  return { most, mostOfOne: most * shareOfOne };
+};
+
+/**
+ * Middleware that bounds the bytes of the bodies in memory: of all callers, and of each one. The bytes of a body count from their arrival until
+ * its handler has ended and its response is sent, because a run keeps its request. A body that exceeds a bound is refused: if it waited, bodies
+ * could wait for each other. `callerOf` is asked when the body is read; undefined stands for all callers that are not known.
+ */
+export const boundBodies = <E extends HttpEnv>(
+  callerOf: (c: Context<E>) => string | undefined,
+  { most, mostOfOne }: HeldBounds = defaultBounds(),
+): MiddlewareHandler<E> => {
+  const held = createTally();
+  let all = 0;
+
+  return async (c, next) => {
+    let caller = '';
+    let bytes = 0;
+    let isOver = false;
+    const count = (change: number) => {
+      bytes += change;
+      all += change;
+      held.change(caller, change);
+    };
+    c.set('holdBody', (more: number) => {
+      // A body that is late may still come after its response.
+      if (isOver) throw new CodeBoxError('timeout', 'The request is over.');
+      caller = callerOf(c) ?? '';
+      if (held.of(caller) + more > mostOfOne) throw tooMany(mostOfOne);
+      if (all + more > most) throw noRoom();
+      count(more);
+    });
+    const release = () => {
+      isOver = true;
+      count(-bytes);
+    };
+    try {
+      await next();
+    } finally {
+      const { outgoing } = c.env ?? {};
+      if (bytes > 0 && outgoing && !outgoing.destroyed) outgoing.once('close', release);
+      else release();
+    }
+  };
+};
+
+const tooMany = (mostOfOne: number) =>
+  new CodeBoxError(
+    'too_many_requests',
+    `With this one, the bodies of your open requests would exceed ${Math.floor(mostOfOne / 1024 / 1024)} MiB. Wait until some have ended; uploaded files do not count.`,
+    { retryAfterSeconds },
+  );
+
+const noRoom = () =>
+  new CodeBoxError('unavailable', 'The bodies of open requests leave no memory for this one.', { retryAfterSeconds });
