@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { ConfigurationError } from '../../configuration-error.ts';
 import { streamEvents } from '../bodies/stream.ts';
 import type { HttpEnv } from '../env.ts';
-import { listen } from './server.ts';
+import { type HttpServer, listen } from './server.ts';
 
 const unreadMs = 500;
 
@@ -36,15 +36,47 @@ test('a client that does not read a response or stream is disconnected, a client
     return c.text('thought about it');
   });
   const server = await listen(app, '127.0.0.1', 0, { unreadMs });
-  const deaf = ['/whole', '/stream'].map((path) => {
-    const socket = connect(server.port, '127.0.0.1').pause();
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    return socket;
-  });
+  const deaf = ['/whole', '/stream'].map((path) => ask(server, path));
   expect(await (await fetch(`http://127.0.0.1:${server.port}/slow`)).text()).toBe('thought about it');
   await whole;
   await left;
   for (const socket of deaf) socket.destroy();
+  await server.close(0);
+}, 30_000);
+
+/** Asks for `path` on a connection that does not read by itself. */
+const ask = ({ port }: HttpServer, path: string) => {
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.on('error', () => {});
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  return socket;
+};
+
+test('a client that sends blank lines instead of reading is disconnected, one that reads slowly is not', async () => {
+  const app = new Hono<HttpEnv>();
+  const closed: Record<string, boolean> = {};
+  app.get('/:who', (c) => {
+    c.env.outgoing?.once('close', () => {
+      closed[c.req.param('who')] = true;
+    });
+    return c.body('x'.repeat(32 * 1024 * 1024));
+  });
+  const server = await listen(app, '127.0.0.1', 0, { unreadMs });
+  const [deaf, slow] = [ask(server, '/deaf'), ask(server, '/slow')];
+  const lines = setInterval(() => deaf.write('\r\n'), unreadMs / 10);
+  let rest = 0;
+  slow.on('data', (chunk) => {
+    rest -= chunk.length;
+    if (rest < 0) slow.pause();
+  });
+  for (let n = 0; n < 20; n++) {
+    await sleep(unreadMs / 5);
+    rest = 1024 * 1024;
+    slow.resume();
+  }
+  clearInterval(lines);
+  expect(closed).toEqual({ deaf: true });
+  for (const socket of [deaf, slow]) socket.destroy();
   await server.close(0);
 }, 30_000);
 

@@ -1,4 +1,5 @@
-import type { Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { serve } from '@hono/node-server';
 import { ConfigurationError } from '../../configuration-error.ts';
@@ -15,6 +16,14 @@ const headersTimeoutMs = 10_000;
 const leastConnections = 10_000;
 /** Unread data takes memory of the process. */
 const defaultUnreadMs = 60_000;
+/** Node warns of more listeners to one event of a response. */
+const mostListeners = 20;
+
+/** What a connection has taken over to send, and what of it still waits. */
+interface Queue {
+  bytesWritten: number;
+  writeQueueSize: number;
+}
 
 interface ServerLimits {
   /** How long a reader may read nothing while data waits for it. */
@@ -22,6 +31,24 @@ interface ServerLimits {
   /** How many requests one caller may have open; there are connections for at least two such callers. */
   openRequests?: number;
 }
+
+/**
+ * Disconnects a reader that takes nothing for `unreadMs` while data waits for it. A timeout of the socket is no use here: anything that
+ * the client sends, even a blank line, postpones it.
+ */
+const cutUnread = (socket: Socket, response: ServerResponse, unreadMs: number): void => {
+  let taken = -1;
+  let since = 0;
+  const timer = setInterval(() => {
+    // Only the handle, which has no public name, knows how much of a long write is left.
+    const { bytesWritten = 0, writeQueueSize = 0 } = (socket as { _handle?: Partial<Queue> | null })._handle ?? {};
+    const now = performance.now();
+    if (socket.writableLength === 0 || bytesWritten - writeQueueSize !== taken) since = now;
+    else if (now - since >= unreadMs) socket.destroy();
+    taken = bytesWritten - writeQueueSize;
+  }, unreadMs / 4);
+  response.once('close', () => clearInterval(timer));
+};
 
 /**
  * Serves the application on `host:port` (port 0 picks a free one). A reader that reads nothing for `unreadMs` while
@@ -58,10 +85,9 @@ export const listen = async (
   server.on('error', (error) => process.emitWarning(error));
   server.maxConnections = Math.max(leastConnections, 2 * openRequests);
   server.on('request', ({ socket }, response) => {
-    // Fires when nothing has moved on the connection; waiting for a response may take long.
-    response.setTimeout(unreadMs, () => {
-      if (socket.writableLength > 0) socket.destroy();
-    });
+    // Many parts of a request wait for the end of its response.
+    response.setMaxListeners(mostListeners);
+    cutUnread(socket, response, unreadMs);
   });
   const cutUpgraded = serveUpgrades(server, app);
   const address = server.address();
