@@ -1,6 +1,7 @@
 import { type ClientRequest, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type RunningAgent, startAgent } from './agent-harness.ts';
+import { anyDriver, type GatewayProcess, startGatewayProcess } from '../api/harness.ts';
+import { type RunningAgent, serveAgentProcess } from './agent-harness.ts';
 
 /** Without its end. */
 const fiveMegabytes = `{"text":"${'x'.repeat(5 * 1024 * 1024)}`;
@@ -8,27 +9,33 @@ const fiveMegabytes = `{"text":"${'x'.repeat(5 * 1024 * 1024)}`;
 const smallHeap = { NODE_OPTIONS: '--max-old-space-size=128' };
 
 describe('large bodies at once', () => {
+  let gateway: GatewayProcess;
   let agent: RunningAgent;
   let others: string;
   beforeAll(async () => {
-    agent = await startAgent(smallHeap, smallHeap);
-    others = await agent.gateway.addTenant();
+    gateway = await startGatewayProcess(anyDriver[0] ?? 'local', smallHeap);
+    agent = await serveAgentProcess(gateway, smallHeap);
+    others = await gateway.addTenant();
   });
-  afterAll(() => agent?.dispose());
+  afterAll(async () => {
+    await agent?.dispose();
+    await gateway?.dispose();
+  });
 
   test.each([
-    ['gateway', () => `${agent.gateway.url}/v1/run`],
+    ['gateway', () => `${gateway.url}/v1/run`],
     ['agent', () => `${agent.url}/v1/chats/any/messages`],
   ])('the %s refuses those that would take up its memory, and serves other callers', async (_, url) => {
     const begun: ClientRequest[] = [];
-    const statuses: (number | undefined)[] = [];
+    // Of a refusal whose client still sends, only the cut of the connection may arrive.
+    const refused = new Map<ClientRequest, number | undefined | 'cut'>();
     const begin = () => {
-      const headers = { authorization: `Bearer ${agent.gateway.key}`, 'content-length': 9_000_000 };
+      const headers = { authorization: `Bearer ${gateway.key}`, 'content-length': 9_000_000 };
       const sent = request(url(), { method: 'POST', agent: false, headers }, (response) => {
-        statuses.push(response.statusCode);
+        refused.set(sent, response.statusCode);
         response.resume();
       });
-      sent.on('error', () => {});
+      sent.on('error', () => refused.has(sent) || refused.set(sent, 'cut'));
       sent.write(fiveMegabytes);
       begun.push(sent);
     };
@@ -38,12 +45,13 @@ describe('large bodies at once', () => {
       return status;
     };
     for (let n = 0; n < 8; n++) begin();
-    await vi.waitUntil(() => statuses.length === 5, { timeout: 10_000 });
-    expect(statuses).toEqual(Array(5).fill(429));
+    await vi.waitUntil(() => refused.size >= 5, { timeout: 60_000 });
+    const statuses = [...refused.values()];
+    expect(statuses).toContain(429);
+    expect(statuses.filter((status) => status === 429 || status === 'cut')).toHaveLength(5);
     // Read, and refused for what is in it or where it goes.
     expect([400, 404]).toContain(await send(others));
     for (const sent of begun) sent.destroy();
-    await vi.waitFor(async () => expect([400, 404]).toContain(await send(agent.gateway.key)), { timeout: 10_000 });
-    expect(statuses).toHaveLength(5);
+    await vi.waitFor(async () => expect([400, 404]).toContain(await send(gateway.key)), { timeout: 10_000 });
   });
 });

@@ -7,7 +7,7 @@ import { createPatiently } from '../faults/create-patiently.ts';
 import { startRunning } from '../faults/running.ts';
 import { type BoxNamespace, createBoxNamespace, runtimeClasses } from '../kubernetes/namespace.ts';
 import { podOfBox } from '../kubernetes/pod-of-box.ts';
-import { eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import { eventually, type GatewayProcess, refusal, startGatewayProcess } from './harness.ts';
 
 const templatesOn = (placement: string) => `
 python: { limits: { memoryMb: 384 }, warm: 1, placement: ${placement} }
@@ -29,7 +29,7 @@ const clusterIsPublic = {
 // These tests mostly wait for the kubelet. Boxes start several times slower on gVisor.
 describe.concurrent.each(runtimeClasses)('boxes in a cluster (%s)', { timeout: 480_000 }, (runtimeClass) => {
   let namespace: BoxNamespace;
-  let gateway: RunningGateway;
+  let gateway: GatewayProcess;
   let folder: string;
   let full: Box;
   beforeAll(async () => {
@@ -37,7 +37,7 @@ describe.concurrent.each(runtimeClasses)('boxes in a cluster (%s)', { timeout: 4
     folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
     const file = join(folder, 'templates.yaml');
     await writeFile(file, templatesOn(JSON.stringify({ runtimeClass })));
-    gateway = await startGateway('kubernetes', {
+    gateway = await startGatewayProcess('kubernetes', {
       ...namespace.env,
       CODEBOX_TEMPLATES: file,
       // No sweep runs soon enough to find a loss.
