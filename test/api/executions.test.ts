@@ -90,7 +90,7 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
 
   test('output lines are streamed while the code still runs', async () => {
     const code =
-      'import os, time\nfor i in range(3):\n  print(i)\n  while not os.path.exists(f"go{i}"): time.sleep(0.02)';
+      'import os, time\nfor i in range(3):\n  print(f"{i}\\n", end="")\n  while not os.path.exists(f"go{i}"): time.sleep(0.02)';
     const lines: string[] = [];
     for await (const event of readEvents(await stream(code, 'application/x-ndjson', { timeoutSeconds: 20 }))) {
       if (event.type === 'done') expect(event.status).toBe('ok');

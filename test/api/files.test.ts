@@ -287,6 +287,7 @@ describe.each(drivers)('files on the %s driver', (driver) => {
     expect((await gateway.call(at(''), { method: 'HEAD' })).status).toBe(200);
     expect((await gateway.call(at('missing.txt'), { method: 'HEAD' })).status).toBe(404);
     expect(gateway.output()).toBe(logged);
+    expect(gateway.output()).not.toContain('MaxListeners');
   });
 
   testOnce('folders can be created, listed in pages and deleted with their contents', async () => {
