@@ -16,7 +16,7 @@ export interface RunningService {
 }
 
 /** A service in a process of its own. */
-export interface ServiceProcess extends RunningService {
+interface ServiceProcess extends RunningService {
   pid: number;
   /** Sends a signal, and waits until the process has ended. */
   kill: (signal: NodeJS.Signals) => Promise<void>;
@@ -26,6 +26,8 @@ const readyDeadlineMs = 120_000;
 const readyPauseMs = 100;
 /** Characters of output that are kept. */
 const keptOutput = 1_000_000;
+
+const hasExited = (child: ChildProcess): boolean => child.exitCode !== null || child.signalCode !== null;
 
 /** Collects what a process prints. */
 const outputOf = ({ stdout, stderr }: ChildProcess) => {
@@ -43,8 +45,7 @@ const outputOf = ({ stdout, stderr }: ChildProcess) => {
   };
 };
 
-/** Starts a service as a process of its own, from a copy of the project below `root` if it is given. */
-export const spawnService = (service: Service, env: Record<string, string>, root = projectFolder): ServiceProcess => {
+const spawnService = (service: Service, env: Record<string, string>, root: string): ServiceProcess => {
   const { args, env: needed } = programOf(service, root);
   const child = spawn(process.execPath, args, {
     cwd: root,
@@ -52,7 +53,7 @@ export const spawnService = (service: Service, env: Record<string, string>, root
     env: { ...process.env, ...needed, ...env },
   });
   const output = outputOf(child);
-  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  const hasEnded = () => hasExited(child);
   const kill = async (signal: NodeJS.Signals) => {
     if (hasEnded()) return;
     const ended = once(child, 'exit');
@@ -60,6 +61,23 @@ export const spawnService = (service: Service, env: Record<string, string>, root
     await ended;
   };
   return { pid: child.pid ?? 0, output: () => output.since(0), hasEnded, kill, stop: () => kill('SIGTERM') };
+};
+
+/**
+ * Launches a service as a process of its own, from a copy of the project below `root` if it is given. `pid` and `kill` are those of the
+ * process that was launched last.
+ */
+export const ownProcess = (service: Service, root = projectFolder) => {
+  let last: ServiceProcess | undefined;
+  return {
+    launch: async (env: Record<string, string>): Promise<RunningService> => {
+      last = spawnService(service, env, root);
+      return last;
+    },
+    pid: () => last?.pid ?? 0,
+    /** Sends a signal, and waits until the process has ended. */
+    kill: async (signal: NodeJS.Signals): Promise<void> => last?.kill(signal),
+  };
 };
 
 interface Host {
@@ -73,7 +91,7 @@ let host: Host | undefined;
 let lastId = 0;
 
 const openHost = (): Host => {
-  if (host && host.child.exitCode === null && host.child.signalCode === null) return host;
+  if (host && !hasExited(host.child)) return host;
   const { args, env } = hostProgram();
   const child = spawn(process.execPath, args, {
     cwd: projectFolder,
@@ -128,7 +146,7 @@ export const hostService = async (service: Service, env: Record<string, string>)
   let hasStopped = false;
   return {
     output: since,
-    hasEnded: () => hasStopped || child.exitCode !== null || child.signalCode !== null,
+    hasEnded: () => hasStopped || hasExited(child),
     async stop() {
       if (hasStopped || !child.connected) return;
       hasStopped = true;

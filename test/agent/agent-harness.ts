@@ -2,13 +2,7 @@ import pg from 'pg';
 import type { AnswerEvent, Chat } from '#contract';
 import { anyDriver, databaseUrl, type RunningGateway, startGateway } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
-import {
-  hostService,
-  type RunningService,
-  type ServiceProcess,
-  spawnService,
-  waitUntilReady,
-} from '../running-services.ts';
+import { hostService, ownProcess, type RunningService, waitUntilReady } from '../running-services.ts';
 
 export interface RunningAgent {
   url: string;
@@ -52,18 +46,13 @@ export const serveAgentProcess = async (
   gateway: RunningGateway,
   env: Record<string, string> = {},
 ): Promise<AgentProcess> => {
-  let process: ServiceProcess | undefined;
-  const launch = async (settings: Record<string, string>) => {
-    process = spawnService('agent', settings);
-    return process;
-  };
+  const { launch, ...process } = ownProcess('agent');
   const agent = await serve(launch, gateway, env);
   return {
     ...agent,
-    pid: () => process?.pid ?? 0,
-    kill: async (signal) => process?.kill(signal),
+    ...process,
     async die() {
-      await process?.kill('SIGKILL');
+      await process.kill('SIGKILL');
       await agent.query("update agent.messages set lease_until = now() where status = 'running'");
     },
   };

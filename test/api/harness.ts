@@ -19,13 +19,7 @@ import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
 import { quickFolder } from '../quick-folder.ts';
-import {
-  hostService,
-  type RunningService,
-  type ServiceProcess,
-  spawnService,
-  waitUntilReady,
-} from '../running-services.ts';
+import { hostService, ownProcess, type RunningService, waitUntilReady } from '../running-services.ts';
 
 /** The drivers that the set-up could prepare, production's first; suites whose outcome depends on the boxes run on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
@@ -84,8 +78,7 @@ export const startGateways = async (
   count: number,
   env: Record<string, string> = {},
 ): Promise<GatewayProcess[]> => {
-  const dataDir = env.CODEBOX_DATA_DIR ?? (await mkdtemp(join(quickFolder, 'codebox-test-')));
-  if (!env.CODEBOX_DATA_DIR) await placeDatabase(dataDir);
+  const dataDir = await dataFolder(env);
   const [first, ...others] = await Promise.all(Array.from({ length: count }, () => serveProcess(driver, env, dataDir)));
   if (first === undefined) throw new Error('no gateway was requested');
   const dispose = async () => {
@@ -135,16 +128,8 @@ const serveProcess = async (
   dataDir: string,
   root = projectFolder,
 ): Promise<GatewayProcess> => {
-  let process: ServiceProcess | undefined;
-  const launch = async (settings: Record<string, string>) => {
-    process = spawnService('gateway', settings, root);
-    return process;
-  };
-  const gateway = await serve(launch, driver, env, dataDir);
-  return Object.assign(gateway, {
-    pid: () => process?.pid ?? 0,
-    kill: async (signal: NodeJS.Signals) => process?.kill(signal),
-  });
+  const { launch, ...process } = ownProcess('gateway', root);
+  return Object.assign(await serve(launch, driver, env, dataDir), process);
 };
 
 const serve = async (
