@@ -1,8 +1,8 @@
 import type { NewApiKey, Quotas, Tenant } from '#contract';
 import { createClient } from '#contract';
-import { readConfig } from '../../services/gateway/config.ts';
-import { createGateway } from '../../services/gateway/gateway.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
+import { freePort } from '../free-port.ts';
+import { hostService } from '../running-services.ts';
 import { databaseUrl, eventually, type RunningGateway } from './harness.ts';
 
 /** The admin key of gateways with an operator. */
@@ -27,19 +27,17 @@ export const endTenants = async (gateway: RunningGateway): Promise<void> => {
 
 /** Starts a second gateway on the same database and host, without an admin key unless `env` has one. */
 export const startSecond = async (first: RunningGateway, driver: string, env: Record<string, string> = {}) => {
-  const gateway = await createGateway(
-    readConfig({
-      CODEBOX_DATA_DIR: first.dataDir,
-      CODEBOX_DRIVER: driver,
-      CODEBOX_LOG_LEVEL: 'silent',
-      CODEBOX_PORT: '0',
-      CODEBOX_WARM_BOXES: '0',
-      DATABASE_URL: await databaseUrl(first.dataDir),
-      ...env,
-    }),
-  );
-  const url = `http://127.0.0.1:${await gateway.start()}`;
-  return { url, [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose]() };
+  const port = await freePort();
+  const { stop } = await hostService('gateway', {
+    CODEBOX_DATA_DIR: first.dataDir,
+    CODEBOX_DRIVER: driver,
+    CODEBOX_LOG_LEVEL: 'silent',
+    CODEBOX_PORT: String(port),
+    CODEBOX_WARM_BOXES: '0',
+    DATABASE_URL: await databaseUrl(first.dataDir),
+    ...env,
+  });
+  return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: stop };
 };
 
 export type SecondGateway = Awaited<ReturnType<typeof startSecond>>;
