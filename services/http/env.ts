@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import type { Logger } from 'pino';
+import type { Room } from '../websockets/held-messages.ts';
 
 /** A request for another protocol. Its handler takes over the connection, or responds as to any other request. */
 export interface Upgrade {
@@ -29,5 +30,7 @@ export interface HttpEnv {
     isStream?: true;
     /** Counts more bytes of the body that are kept in memory, until the request is over; throws when there is no room for them. */
     holdBody?: (bytes: number) => void;
+    /** The memory for the messages of a WebSocket that this request becomes. */
+    messageRoom?: Room;
   };
 }

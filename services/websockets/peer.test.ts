@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -37,6 +37,38 @@ describe('the other end of a WebSocket', () => {
     while (!silent.peer.closed.aborted) await sleep(10);
     await sleep(pingMs);
     expect(alive.peer.closed.aborted).toBe(false);
+  });
+
+  test('is disconnected when it does not complete a large message, and stays with a small one and while nothing is read', async () => {
+    const room = { take: () => true, give: () => {} };
+    const begin = async (bytes: number) => {
+      const accepted = once(sockets, 'connection');
+      const { port } = server.address() as AddressInfo;
+      const client = new WebSocket(`ws://127.0.0.1:${port}`);
+      const [ws, request] = (await accepted) as [WebSocket, IncomingMessage];
+      await once(client, 'open');
+      const peer = createPeer(ws, { pingMs: 100, stallMs: 500, memory: { socket: request.socket, room } });
+      const closed = once(client, 'close').then(([code, reason]) => [code, String(reason)]);
+      client.send(Buffer.alloc(bytes), { fin: false });
+      return { client, peer, closed };
+    };
+    const small = await begin(10 * 1024);
+    const late = await begin(20 * 1024);
+    const paused = await begin(20 * 1024);
+    const go = Promise.withResolvers<void>();
+    paused.peer.receive(() => go.promise);
+    // In one chunk with the end of the first message, so that it has arrived before the pause.
+    const { _socket: socket } = paused.client as unknown as { _socket: Socket };
+    socket.cork();
+    paused.client.send('');
+    paused.client.send(Buffer.alloc(20 * 1024), { fin: false });
+    socket.uncork();
+    expect(await late.closed).toEqual([1008, 'A message took too long to arrive.']);
+    await sleep(1000);
+    go.resolve();
+    await sleep(200);
+    expect([small.peer.isOpen(), paused.peer.isOpen()]).toEqual([true, true]);
+    expect(await paused.closed).toEqual([1008, 'A message took too long to arrive.']);
   });
 
   test('makes the sender wait when it reads nothing, and is then closed with a reason', async () => {

@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { createTurns } from '../waiting/turns.ts';
+import { holdMessages, type Keep, type Room, slowestBytesPerMs } from './held-messages.ts';
 
 /** The other end of a WebSocket, with limits on time and memory in both directions. */
 export interface Peer {
@@ -19,6 +21,8 @@ export interface Peer {
    * gets its turn.
    */
   receive(handle: (data: Buffer, isBinary: boolean) => Promise<void> | undefined): void;
+  /** Counts the message that is being handled as one in memory until the returned function is called, after its handling too. */
+  keep: Keep;
   /** Counts a useless message. Beyond 1000 in a minute the connection is closed with 1008, and this returns false. */
   tolerate(): boolean;
   /**
@@ -31,17 +35,26 @@ export interface Peer {
 export interface PeerOptions {
   /** How often a silent peer is pinged. A peer that does not reply until the next ping is disconnected. */
   pingMs?: number;
-  /** How long a peer may take to read pending data, in addition to one second per 64 KiB of it; and how long what came before the end may still be handled. */
+  /**
+   * How long a peer may take to read pending data and to send a message, in addition to one second per 64 KiB of them; and how long what came
+   * before the end may still be handled.
+   */
   stallMs?: number;
+  /**
+   * The memory that its messages may take, and the connection below the WebSocket; without it, they are not counted. When it has no room for a
+   * message, the connection is closed with 1013.
+   */
+  memory?: { socket: Socket; room: Room };
 }
 
 /** Above this mark the sender waits, until less than a quarter of it is pending. */
 const highWaterBytes = 256 * 1024;
 const lowWaterBytes = highWaterBytes / 4;
-const slowestBytesPerMs = 64;
 const maxReasonBytes = 120;
 const maxTolerated = 1000;
 const toleratedMs = 60_000;
+/** How long a peer that is cut off may take to receive the reason. */
+const cutMs = 1000;
 
 /** Shared by the messages of all connections. Handling one message takes far less. */
 const turns = createTurns(10);
@@ -58,12 +71,13 @@ export const closeCodes = {
 };
 
 /** Creates a Peer on an open WebSocket of either side. */
-export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }: PeerOptions = {}): Peer => {
+export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000, memory }: PeerOptions = {}): Peer => {
   const over = new AbortController();
   let room: PromiseWithResolvers<void> | undefined;
   let stall: NodeJS.Timeout | undefined;
   let isAlive = true;
   let isClosing = false;
+  let isCut = false;
   let handling: Promise<void> | undefined;
   let tolerated = 0;
   let toleratedUntil = 0;
@@ -92,9 +106,29 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
     return Promise.withResolvers<void>();
   };
 
+  /** Closes, and reads nothing more from now on. */
+  const cut = (code: number, reason: string) => {
+    close(code, reason);
+    isCut = true;
+    ws.pause();
+    setTimeout(() => ws.terminate(), cutMs);
+  };
+  const readAgain = () => {
+    if (isCut) return;
+    held?.readAgain();
+    ws.resume();
+  };
+  const held =
+    memory &&
+    holdMessages(ws, memory.socket, memory.room, () =>
+      cut(closeCodes.later, 'Too many large messages are in memory; send this one again later.'),
+    );
+  let keep = keepNothing;
+
   const ping = setInterval(() => {
     // A ping after pending data would be late: that data has a deadline of its own.
     if (room || ws.isPaused) return;
+    if (held?.isLate(stallMs)) return cut(closeCodes.refused, 'A message took too long to arrive.');
     if (!isAlive) return ws.terminate();
     isAlive = false;
     ws.ping();
@@ -119,6 +153,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
     closed: over.signal,
     isOpen,
     close,
+    keep: () => keep(),
     send(data) {
       if (!isOpen()) return undefined;
       ws.send(data, { binary: typeof data !== 'string' }, whenSent);
@@ -127,36 +162,50 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
       return room.promise;
     },
     receive(handle) {
-      const waiting: { data: Buffer; isBinary: boolean }[] = [];
+      interface Message {
+        data: Buffer;
+        isBinary: boolean;
+        keep: Keep;
+        release: () => void;
+      }
+      const waiting: Message[] = [];
       let isBusy = false;
-      const workOff = async (first: Promise<void>) => {
+      const handleOne = (message: Message) => {
+        keep = message.keep;
+        return handle(message.data, message.isBinary);
+      };
+      const workOff = async (first: Promise<void>, message: Message) => {
         isBusy = true;
         // Data that was read already still arrives: at most one chunk of the connection.
         ws.pause();
         try {
           await first;
-          for (const { data, isBinary } of waiting) {
+          for (const next of waiting) {
             await turns.next();
             if (isClosing) break;
-            await handle(data, isBinary);
+            await handleOne(next);
           }
         } catch {
           close(closeCodes.failed, 'Something went wrong inside the service.');
         }
-        waiting.length = 0;
+        for (const { release } of [message, ...waiting.splice(0)]) release();
         isBusy = false;
-        ws.resume();
+        readAgain();
       };
       ws.on('message', (raw, isBinary) => {
         isAlive = true;
         if (isClosing) return;
         const data = toBuffer(raw);
+        const keepThis = held?.keepOf(data.length) ?? keepNothing;
+        const message = { data, isBinary, keep: keepThis, release: keepThis() };
+        if (isClosing) return message.release();
         if (isBusy) {
-          waiting.push({ data, isBinary });
+          waiting.push(message);
           return;
         }
-        const busy = turns.next()?.then(() => handle(data, isBinary)) ?? handle(data, isBinary);
-        if (busy) handling = workOff(busy);
+        const busy = turns.next()?.then(() => handleOne(message)) ?? handleOne(message);
+        if (busy) handling = workOff(busy, message);
+        else message.release();
       });
       ws.resume();
     },
@@ -173,6 +222,8 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
     },
   };
 };
+
+const keepNothing: Keep = () => () => {};
 
 const toBuffer = (raw: RawData): Buffer =>
   Buffer.isBuffer(raw) ? raw : Array.isArray(raw) ? Buffer.concat(raw) : Buffer.from(raw);

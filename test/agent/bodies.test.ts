@@ -1,6 +1,7 @@
 import { type ClientRequest, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { anyDriver, type GatewayProcess, startGatewayProcess } from '../api/harness.ts';
+import { connect } from '../api/websocket.ts';
 import { type RunningAgent, serveAgentProcess } from './agent-harness.ts';
 
 /** Without its end. */
@@ -53,5 +54,32 @@ describe('large bodies at once', () => {
     expect([400, 404]).toContain(await send(others));
     for (const sent of begun) sent.destroy();
     await vi.waitFor(async () => expect([400, 404]).toContain(await send(gateway.key)), { timeout: 10_000 });
+  });
+
+  test('runs of a WebSocket and messages that are still arriving take part of it', async () => {
+    const box = await gateway.createBox();
+    const open = () => connect(gateway, `/v1/boxes/${box.id}/ws`);
+    const files = [{ path: 'large', base64: 'x'.repeat(8_000_000) }];
+    const running = await open();
+    running.sendJson({ id: 'run', op: 'execute', code: 'import time; time.sleep(600)', files });
+    const { execution } = await running.json(({ type }) => type === 'accepted');
+    const begun = await open();
+    begun.ws.send('x'.repeat(4_000_000), { fin: false });
+    /** The end of a connection that sends so much more, or the reply. */
+    const send = async () => {
+      const socket = await open();
+      socket.sendJson({ id: 'x', op: 'execute', code: '1', files });
+      const result = await Promise.race([
+        socket.json(() => true).then(({ type }) => type),
+        socket.closed.then(({ code }) => code),
+      ]);
+      socket.ws.close();
+      return result;
+    };
+    await vi.waitFor(async () => expect(await send()).toBe(1013), { timeout: 20_000 });
+    begun.ws.terminate();
+    await gateway.post(`/v1/boxes/${box.id}/executions/${execution}/interrupt`, {});
+    await vi.waitFor(async () => expect(await send()).toBe('accepted'), { timeout: 20_000 });
+    running.ws.close();
   });
 });

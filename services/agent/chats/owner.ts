@@ -10,3 +10,9 @@ export interface Owner {
   /** A gateway client that uses that key. */
   client: Client;
 }
+
+/**
+ * The name under which an owner is counted. The users of a tenant count together, as a key may name any number of users; each visitor counts
+ * alone.
+ */
+export const countedName = ({ tenant, user, key }: Owner): string => (key === undefined ? `${tenant} ${user}` : tenant);

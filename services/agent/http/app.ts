@@ -1,6 +1,6 @@
 import type { Hono, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
-import { boundBodies } from '../../http/bodies/held-bodies.ts';
+import { boundHeldBytes } from '../../http/bodies/held-bytes.ts';
 import { asCodeBoxError } from '../../http/problems/problem.ts';
 import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
 import { logRequests, refuseDotSegments, refuseManyHosts, refuseUnknown } from '../../http/server/requests.ts';
@@ -55,7 +55,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
-  app.use(boundBodies(callerOf));
+  app.use(boundHeldBytes(callerOf));
   app.use(refuseDotSegments());
   app.use(separateMetrics(options.metricsPort));
   const boundOpen = limitOpenRequests();

@@ -1,6 +1,6 @@
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import type { Logger } from 'pino';
-import { boundBodies } from '../../http/bodies/held-bodies.ts';
+import { boundHeldBytes } from '../../http/bodies/held-bytes.ts';
 import { type Book, createBook } from '../../http/endpoints/endpoint.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problems/problem.ts';
 import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
@@ -75,7 +75,7 @@ export const createShell = (options: ShellOptions) => {
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
-  app.use(boundBodies<Env>((c) => c.get('tenant')));
+  app.use(boundHeldBytes<Env>((c) => c.get('tenant')));
   const admin = createAdminPort(adminPort, (c) => byRequest(c) !== undefined);
   const claimOf = (c: Context<Env>): PortClaim | undefined => {
     const { surface } = byRequest(c) ?? {};

@@ -49,7 +49,8 @@ export const acceptPeer = <E extends HttpEnv>(
   });
   let isServed = false;
   server.handleUpgrade(incoming, socket, head, (ws) => {
-    serve(createPeer(ws));
+    const room = c.get('messageRoom');
+    serve(createPeer(ws, { ...(room && { memory: { socket, room } }) }));
     isServed = true;
   });
   if (!isServed) throw new CodeBoxError('invalid_request', 'The client left during the handshake.');

@@ -4,7 +4,7 @@ import { type ChatTicket, CodeBoxError, type TerminalQuery } from '#contract';
 import type { Vault } from '../../../vault/vault.ts';
 import type { ChatBoxes } from '../../box/chat-boxes.ts';
 import type { Chats } from '../chats.ts';
-import type { Owner } from '../owner.ts';
+import { countedName, type Owner } from '../owner.ts';
 
 export interface TerminalsOptions {
   chats: Pick<Chats, 'find'>;
@@ -14,7 +14,12 @@ export interface TerminalsOptions {
 }
 
 const purpose = 'terminal';
-const ticketSchema = z.object({ chat: z.string(), box: z.string(), ticket: z.string() });
+const ticketSchema = z.object({
+  chat: z.string(),
+  box: z.string(),
+  ticket: z.string(),
+  caller: z.string().default(''),
+});
 const handshakeMs = 30_000;
 /** Larger than any message of the gateway. */
 const maxMessageBytes = 1024 * 1024;
@@ -27,15 +32,15 @@ export const createTerminals = ({ chats, boxes, seal, gatewayUrl }: TerminalsOpt
   async ticket(owner: Owner, id: string): Promise<ChatTicket> {
     const { id: box } = await boxes.open(owner, await chats.find(owner, id));
     const { ticket, expiresAt } = await owner.client.tickets.create(box);
-    const sealed = seal.close(purpose, JSON.stringify({ chat: id, box, ticket }));
+    const sealed = seal.close(purpose, JSON.stringify({ chat: id, box, ticket, caller: countedName(owner) }));
     return { url: `/v1/chats/${id}/terminal?ticket=${sealed}`, expiresAt };
   },
 
   /**
-   * Opens the gateway's side of a terminal. Throws `unauthorized` for a ticket that was used, has expired or belongs to
+   * Opens the gateway's side of a terminal; resolves with it and the counted name of the one who got the ticket. Throws `unauthorized` for a ticket that was used, has expired or belongs to
    * another chat, and `too_many_requests` when too many terminals are open.
    */
-  async connect(id: string, { ticket = '', ...query }: TerminalQuery): Promise<WebSocket> {
+  async connect(id: string, { ticket = '', ...query }: TerminalQuery): Promise<{ gateway: WebSocket; caller: string }> {
     const text = seal.open(purpose, ticket);
     const opened = text === undefined ? undefined : ticketSchema.parse(JSON.parse(text));
     if (opened?.chat !== id) throw new CodeBoxError('unauthorized', 'The ticket does not belong to this chat.');
@@ -43,7 +48,7 @@ export const createTerminals = ({ chats, boxes, seal, gatewayUrl }: TerminalsOpt
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     for (const [name, value] of Object.entries({ ...query, ticket: opened.ticket }))
       if (value !== undefined) url.searchParams.set(name, String(value));
-    return await open(url);
+    return { gateway: await open(url), caller: opened.caller };
   },
 });
 

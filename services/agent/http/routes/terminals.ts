@@ -41,7 +41,8 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, stop
       const origin = c.req.header('origin');
       if (origin !== undefined && !origin.endsWith(`//${c.req.header('host')}`))
         throw new CodeBoxError('forbidden', 'Another site sent this request.');
-      const gateway = await terminals.connect(params.chat, query);
+      const { gateway, caller } = await terminals.connect(params.chat, query);
+      c.set('ticketOf', caller);
       try {
         return acceptPeer(c, { maxMessageBytes }, (client) => {
           const box = createPeer(gateway);

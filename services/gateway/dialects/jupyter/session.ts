@@ -49,7 +49,7 @@ interface PendingCell {
 
 /** Where messages go: the WebSocket of the client. */
 export interface Sink {
-  peer: Pick<Peer, 'closed' | 'close' | 'isOpen'>;
+  peer: Pick<Peer, 'closed' | 'close' | 'isOpen' | 'keep'>;
   send: (message: ServerMessage) => Promise<void> | undefined;
 }
 
@@ -259,6 +259,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       }
       waiting += 1;
       waitingCharacters += code.length;
+      const release = sink?.peer.keep();
       pending.set(header.msg_id, cell);
       last = last
         .then(() => ask.after)
@@ -268,6 +269,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
         .finally(() => {
           waiting -= 1;
           waitingCharacters -= code.length;
+          release?.();
         });
     },
 

@@ -113,10 +113,15 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
       return refuseFrame(id, new CodeBoxError('too_many_requests', text, { retryAfterSeconds: 1 }));
     }
     open.add(id);
+    // An execution keeps its code until it has ended.
+    const release = peer.keep();
     // Not awaited: operations are concurrent. Errors are sent to the client unless it has left.
     void perform(operation)
       .catch((error: unknown) => (closed.aborted ? undefined : refuse(id, error)))
-      .finally(() => open.delete(id));
+      .finally(() => {
+        open.delete(id);
+        release();
+      });
     waitingBytes += bytes;
     void lastStart.then(() => {
       waitingBytes -= bytes;

@@ -4,7 +4,7 @@ import { CodeBoxError } from '#contract';
 import { createTally } from '../../waiting/tally.ts';
 import type { HttpEnv } from '../env.ts';
 
-/** The bytes of bodies that may be in memory at once. */
+/** The bytes of bodies and messages that may be in memory at once. */
 export interface HeldBounds {
   most: number;
   mostOfOne: number;
@@ -21,37 +21,51 @@ const defaultBounds = (): HeldBounds => {
 };
 
 /**
- * Middleware that bounds the bytes of the bodies in memory: of all callers, and of each one. The bytes of a body count from their arrival until
- * its handler has ended and its response is sent, because a run keeps its request. A body that exceeds a bound is refused: if it waited, bodies
- * could wait for each other. `callerOf` is asked when the body is read; undefined stands for all callers that are not known.
+ * Middleware that bounds the bytes of the bodies and of the messages of WebSockets in memory: of all callers, and of each one. The bytes of a
+ * body count from their arrival until its handler has ended and its response is sent, because a run keeps its request. A body that exceeds a
+ * bound is refused: if it waited, bodies could wait for each other. `callerOf` is asked when something is read; undefined stands for all
+ * callers that are not known.
  */
-export const boundBodies = <E extends HttpEnv>(
+export const boundHeldBytes = <E extends HttpEnv>(
   callerOf: (c: Context<E>) => string | undefined,
   { most, mostOfOne }: HeldBounds = defaultBounds(),
 ): MiddlewareHandler<E> => {
   const held = createTally();
   let all = 0;
+  const exceedsShare = (caller: string, more: number) => held.of(caller) + more > mostOfOne;
+  const exceedsAll = (more: number) => all + more > most;
+  const change = (caller: string, by: number) => {
+    all += by;
+    held.change(caller, by);
+  };
 
   return async (c, next) => {
-    let caller = '';
+    let caller: string | undefined;
+    const name = () => {
+      caller ??= callerOf(c) ?? '';
+      return caller;
+    };
     let bytes = 0;
     let isOver = false;
-    const count = (change: number) => {
-      bytes += change;
-      all += change;
-      held.change(caller, change);
-    };
     c.set('holdBody', (more: number) => {
       // A body that is late may still come after its response.
       if (isOver) throw new CodeBoxError('timeout', 'The request is over.');
-      caller = callerOf(c) ?? '';
-      if (held.of(caller) + more > mostOfOne) throw tooMany(mostOfOne);
-      if (all + more > most) throw noRoom();
-      count(more);
+      if (exceedsShare(name(), more)) throw tooMany(mostOfOne);
+      if (exceedsAll(more)) throw noRoom();
+      bytes += more;
+      change(name(), more);
+    });
+    c.set('messageRoom', {
+      take(more: number) {
+        if (exceedsShare(name(), more) || exceedsAll(more)) return false;
+        change(name(), more);
+        return true;
+      },
+      give: (less: number) => change(name(), -less),
     });
     const release = () => {
       isOver = true;
-      count(-bytes);
+      if (bytes > 0) change(name(), -bytes);
     };
     try {
       await next();

@@ -7,14 +7,14 @@ import type { HttpEnv } from '../env.ts';
 import { asCodeBoxError, problemResponse } from '../problems/problem.ts';
 import { listen } from '../server/server.ts';
 import { readBytes } from './body.ts';
-import { boundBodies } from './held-bodies.ts';
+import { boundHeldBytes } from './held-bytes.ts';
 
 /** A server that keeps the body of a request until `let go`, with room for 300 bytes, and 200 of each caller. */
 const serve = async () => {
   const ends: (() => void)[] = [];
   const app = new Hono<HttpEnv>();
   app.onError((error, c) => problemResponse(c, asCodeBoxError(error)));
-  app.use(boundBodies((c) => c.req.header('x-caller'), { most: 300, mostOfOne: 200 }));
+  app.use(boundHeldBytes((c) => c.req.header('x-caller'), { most: 300, mostOfOne: 200 }));
   app.post('/now', async (c) => c.json((await readBytes(c, smallJson.bytes)).length));
   app.post('/later', async (c) => {
     const { length } = await readBytes(c, smallJson.bytes);
