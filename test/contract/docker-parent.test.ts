@@ -74,7 +74,8 @@ const requestOf = async ({ id }: ForkedBox): Promise<Record<string, unknown>> =>
 const ask = async (parent: ContainerInspectInfo, request: Record<string, unknown>): Promise<string> => {
   const connection = connect(`${folderOf(parent)}/socket`).setEncoding('utf8');
   connection.on('error', () => {});
-  connection.write(`${JSON.stringify(request)}\n`);
+  const { init, ...entry } = request;
+  connection.write(`${init}\n${JSON.stringify(entry)}\n`);
   return (await connection.toArray()).join('');
 };
 
@@ -218,11 +219,11 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
       const [parent, mine, theirs] = [await onlyParent(), await requestOf(one), await requestOf(other)];
       const server = Number(await serverOf(one));
       for (const [wanted, reason] of [
-        [{ init: process.pid }, /ProcessLookupError/],
+        [{ init: process.pid }, /namespace of its own/],
         [{ init: theirs.init }, /ProcessLookupError/],
         [{ init: server }, /ProcessLookupError/],
         [{ init: 2 ** 22 + 1 }, /ProcessLookupError/],
-        [{ init: parent.State.Pid, container: parent.Id }, /ProcessLookupError/],
+        [{ init: parent.State.Pid, container: parent.Id }, /namespace of its own/],
         [{ container: '' }, /ValueError/],
       ] as const)
         expect(await ask(parent, { ...mine, ...wanted })).toMatch(reason);
@@ -267,10 +268,11 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
 
     test('leaves nothing behind, also when the parent is killed meanwhile', async () => {
       await sleep(10_000);
-      await end(await create());
+      const box = await create();
       const parent = await onlyParent();
       const connection = connect(`${folderOf(parent)}/socket`);
       connection.on('error', () => {});
+      connection.write(`${(await requestOf(box)).init}\n`);
       await until(async () => (await processesOfParent(parent)).length === 2);
       const processes = await processesOfParent(parent);
       process.kill(parent.State.Pid, 'SIGKILL');
@@ -278,6 +280,7 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
         await until(async () => (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')) === '');
       await until(async () => (await parents()).length === 0 && !existsSync(folderOf(parent)));
       connection.destroy();
+      await end(box);
     });
   });
 }

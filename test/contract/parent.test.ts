@@ -32,6 +32,13 @@ const idleMs = 12_000;
 /** Lists the parents and their forks that are not in a box yet, which are root's. */
 const parents = async (): Promise<number[]> => (await allParents()).filter((pid) => !others.has(pid));
 
+/** Returns the one parent that there is, without forks that are not in a box yet. */
+const onlyParent = async (): Promise<number> => {
+  const [parent, ...more] = await parents();
+  if (parent === undefined || more.length > 0) throw new Error(`there are other parents than one: ${[parent, ...more]}`);
+  return parent;
+};
+
 /** Parents that drivers of earlier test files have left running. */
 const others = new Set<number>();
 beforeAll(async () => {
@@ -62,8 +69,8 @@ const orphans = new Set<number>();
 /** Returns what a parent has to be told for a fork that enters this box. */
 const entryOf = async ({ id }: ForkedBox): Promise<string> => {
   const stat = await readFile(`${dataDir}/local/instances/${id}/init`, 'utf8');
-  const [init, start] = [Number.parseInt(stat, 10), stat.split(') ').at(-1)?.split(' ')[19]];
-  return `${JSON.stringify({ init, start, uid: boxUser(id), groups: [], limits: {} })}\n`;
+  const start = stat.split(') ').at(-1)?.split(' ')[19];
+  return `${Number.parseInt(stat, 10)}\n${JSON.stringify({ start, uid: boxUser(id), groups: [], limits: {} })}\n`;
 };
 
 const connectTo = (parent: number) => {
@@ -121,7 +128,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       expect(seen.above).toEqual(Array(6).fill(true));
       expect(seen.sockets).toBeLessThan(20);
       expect(seen.environment.join(' ')).not.toMatch(/TOKEN|INSTANCE|DATABASE_URL|DATA_DIR|npm_package/);
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       const secrets = [one.token, one.id, dataDir];
       expect(await holds(await serverOf(one), secrets)).toContain(one.token);
       expect(await holds(await serverOf(other), secrets)).toEqual([]);
@@ -149,7 +156,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
 
     test('goes on without the parent, of which another one is started', async () => {
       const before = await create();
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       process.kill(parent, 'SIGKILL');
       await until(async () => (await parents()).length === 0);
       expect(await inKernel(before, 'print(1 + 1)')).toBe('2\n');
@@ -185,7 +192,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
   describe('a fork that does not succeed', () => {
     test('is replaced by a server that the box starts itself', async () => {
       await end(await create());
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       process.kill(parent, 'SIGSTOP');
       const creating = create();
       await sleep(1000);
@@ -197,9 +204,11 @@ if (hasDriver('local') && process.getuid?.() === 0) {
     });
 
     test('leaves nothing behind, also when the parent is killed meanwhile', async () => {
-      await end(await create());
-      const [parent = 0] = await parents();
+      const box = await create();
+      const parent = await onlyParent();
+      const [init] = (await entryOf(box)).split('\n');
       const connection = connectTo(parent);
+      connection.write(`${init}\n`);
       await until(async () => (await parents()).length === 2);
       for (const pid of await parents()) if (pid !== parent) orphans.add(pid);
       process.kill(parent, 'SIGKILL');
@@ -207,27 +216,38 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       expect(await parents()).toEqual([...orphans]);
       connection.destroy();
       await until(async () => (await parents()).length === 0);
+      await end(box);
     });
 
     test('of a process that is not the first one of a box is refused', async () => {
-      await end(await create());
-      const [parent = 0] = await parents();
-      const start = (await readFile('/proc/self/stat', 'utf8')).split(') ').at(-1)?.split(' ')[19];
+      const box = await create();
+      const parent = await onlyParent();
+      const entry = await entryOf(box);
       for (const [wanted, reason] of [
-        [{ init: process.pid, start }, /namespace of its own/],
-        [{ init: process.pid, start: '1' }, /has ended/],
+        [entry.replace(/\d+/, String(process.pid)), /namespace of its own/],
+        [entry.replace(/(?<="start":")\d+/, '1'), /has ended/],
+        [entry.replace(/\d+/, String(2 ** 22 + 1)), /^ProcessLookupError/],
+        [entry.replace('\n', ''), /^ConnectionError/],
+        [`x${entry}`, /^ValueError/],
       ] as const) {
         const connection = connectTo(parent);
-        connection.write(`${JSON.stringify({ ...wanted, uid: 1, groups: [], limits: {} })}\n`);
+        connection.write(wanted);
         const [reply] = await connection.toArray();
         expect(reply).toMatch(reason);
       }
       await until(async () => (await parents()).length === 1);
+      // A request of which nothing has come keeps no other one waiting.
+      const silent = connectTo(parent);
+      await once(silent, 'connect');
+      await end(await create());
+      expect(forks).toEqual([undefined, undefined]);
+      silent.destroy();
+      await end(box);
     });
 
     test('ends a parent that hangs before code of the box runs, and the next box gets another one', async () => {
       await end(await create());
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       process.kill(parent, 'SIGSTOP');
       const box = await create();
       // Otherwise it would still hold the request.
@@ -239,7 +259,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
 
     test('enters no box after the gateway has given up', async () => {
       const box = await create();
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       process.kill(parent, 'SIGSTOP');
       const connection = connectTo(parent).end(await entryOf(box));
       await once(connection, 'finish');
@@ -251,7 +271,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
     test('uses no descriptors of a box that has a server of its own', async () => {
       await end(await create());
       const box = await create({ parent: false });
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       const connection = connectTo(parent);
       connection.write(await entryOf(box));
       expect((await connection.toArray()).join('')).toMatch(/no process that waits for a server/);
@@ -263,7 +283,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       [{ CODEBOX_INSTANCE: 'i', CODEBOX_TOKEN: 't', CODEBOX_ROOT: '/nowhere' }, /Traceback[\s\S]*\/nowhere/],
     ])('tells the log of the box why its server has ended: %s', async (environment, reason) => {
       const box = await create();
-      const [parent = 0] = await parents();
+      const parent = await onlyParent();
       const connection = connectTo(parent);
       connection.write(await entryOf(box));
       expect(await nextLine(connection, deadline())).toBe('ready');

@@ -59,7 +59,8 @@ export const createParent = (folder: string, use: Socket, end: () => void): Pare
         if (code === 'ENOENT' || code === 'ECONNREFUSED') use.destroy();
       });
       try {
-        connection.write(`${JSON.stringify(request)}\n`);
+        const { init, ...entry } = request;
+        connection.write(`${init}\n${JSON.stringify(entry)}\n`);
         await untilReady(connection, signal);
       } catch (error) {
         // A forked process gives up at the end of this side, and every one keeps the other side open as long as it lives.

@@ -8,7 +8,8 @@ import os
 import resource
 import stat
 import struct
-from typing import NotRequired, TypedDict
+from collections.abc import Iterator
+from typing import NamedTuple, NotRequired, TypedDict
 
 from codebox_server.parent.containers import Holder, groups_of, write_to
 
@@ -32,9 +33,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Entry(TypedDict):
-    """What a fork needs to enter a box, whose first process is `init`."""
+    """What a fork needs to enter a box, besides the id of its first process."""
 
-    init: int
     uid: int
     # By the names of the kernel, such as NOFILE.
     limits: dict[str, int]
@@ -45,10 +45,48 @@ class Entry(TypedDict):
     container: NotRequired[str]
 
 
-def join(entry: Entry) -> None:
-    """Enter the control groups and namespaces of a box. Children of this process are in its pid namespace."""
-    pid = entry["init"]
-    init = os.pidfd_open(pid)
+class Init(NamedTuple):
+    """The first process of a box: its id, and a descriptor of it, which names it in all pid namespaces."""
+
+    pid: int
+    descriptor: int
+
+
+@contextlib.contextmanager
+def first_process(pid: int) -> Iterator[Init]:
+    """Open a process by its id. Raises ProcessLookupError when there is none."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield Init(pid, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def fork_into(init: Init) -> int:
+    """Fork a process in the pid namespace of a box, and in nothing else of it. Returns its id, and 0 in it.
+
+    Nothing can enter such a namespace but by a fork, so this saves one. Whether it is the right box is left to `join`.
+    """
+    if _namespace(init.pid, "pid") == _namespace("self", "pid"):
+        raise PermissionError("the process has no pid namespace of its own")
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    try:
+        _check(_libc.setns(init.descriptor, _NAMESPACES["pid"]), "setns")
+        try:
+            forked = os.fork()
+        except OSError:
+            # The host has no room for a process.
+            forked = -1
+        if forked != 0 and _libc.setns(own, _NAMESPACES["pid"]) != 0:
+            raise SystemExit("the parent cannot leave the namespace of a box")
+    finally:
+        os.close(own)
+    return forked
+
+
+def join(init: Init, entry: Entry) -> None:
+    """Enter the control groups and the other namespaces of a box."""
+    pid = init.pid
     # After the descriptor was opened: this is the process that it names.
     if "container" in entry:
         if _status_of(str(pid))["NSpid"].split()[-1] != "1":
@@ -63,15 +101,18 @@ def join(entry: Entry) -> None:
     _write("/proc/self/oom_score_adj", _OOM_SCORE)
     for name, limit in entry["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
-    shared = {name for name in _NAMESPACES if _namespace(pid, name) == _namespace("self", name)}
+    if _namespace(pid, "pid") != _namespace("self", "pid"):
+        raise ProcessLookupError("the process was another one when this one was forked")
+    others = {name: flag for name, flag in _NAMESPACES.items() if name != "pid"}
+    shared = {name for name in others if _namespace(pid, name) == _namespace("self", name)}
     # With version 1 of control groups, Docker's containers are in the namespace of the host.
     if "container" in entry:
         shared.discard("cgroup")
     for name in shared:
         raise PermissionError(f"the process has no {name} namespace of its own")
     root = os.stat(f"/proc/{pid}/root")
-    _check(_libc.setns(init, sum(_NAMESPACES.values())), "setns")
-    os.close(init)
+    _check(_libc.setns(init.descriptor, sum(others.values())), "setns")
+    os.close(init.descriptor)
     if not os.path.samestat(os.stat("/"), root):
         raise PermissionError("the box has another root folder")
 

@@ -14,7 +14,7 @@ from codebox_server.forks.ready import ReadyForkServer, fork_ready
 from codebox_server.forks.renewal import renew
 from codebox_server.parent import containers
 from codebox_server.parent.containers import Holder
-from codebox_server.parent.entry import Entry, attach, drop, join
+from codebox_server.parent.entry import Entry, Init, attach, drop, join
 from codebox_server.parent.loading import Loaded
 from codebox_server.system.confinement import confine
 
@@ -23,41 +23,37 @@ _LINE_BYTES = 256 * 1024
 _ERROR_CHARACTERS = 500
 
 
-def become_box(connection: socket.socket, loaded: Loaded, program: bytes) -> None:
-    """Enter the box that a gateway names over the connection, and serve it. Never returns.
+def become_box(connection: socket.socket, init: Init, loaded: Loaded, program: bytes) -> None:
+    """Enter the box with this first process, in whose pid namespace this is, and serve it. Never returns.
 
-    The gateway sends what is needed to enter, and receives `ready` or a reason. Only then it sends the environment.
+    The gateway sends what else is needed to enter, and receives `ready` or a reason. Only then it sends the
+    environment.
     """
     # Whatever happens, no half-made process is left behind.
     signal.alarm(_ENTRY_SECONDS)
     try:
-        holder, forks = _enter(connection, loaded, program)
+        holder, forks = _enter(connection, init, loaded, program)
         connection.sendall(b"ready\n")
         environment: dict[str, str] = json.loads(_line(connection))["environment"]
         connection.close()
         signal.alarm(0)
     except BaseException as error:
-        _report(connection, error)
+        report(connection, error)
         os._exit(1)
     _serve(environment, loaded, forks, holder)
 
 
-def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[Holder, ReadyForkServer]:
+def _enter(connection: socket.socket, init: Init, loaded: Loaded, program: bytes) -> tuple[Holder, ReadyForkServer]:
     """Return in the process of the box server only."""
-    _close_all_but(connection.fileno())
+    _close_all_but(connection.fileno(), init.descriptor)
     entry: Entry = json.loads(_line(connection))
     _require_gateway(connection)
-    join(entry)
-    outer = os.fork()
-    if outer > 0:
-        # The connection stays open meanwhile: once it has ended, no process is left that could enter the box.
-        os.waitpid(outer, 0)
-        os._exit(0)
-    # A fork has no alarm.
-    signal.alarm(_ENTRY_SECONDS)
-    # The first process in the pid namespace ends at once, so that the init process of the box adopts the second.
+    join(init, entry)
+    # This process ends at once, so that the init process of the box adopts the next one. That has the connection too:
+    # once it has ended, no process is left that could enter the box.
     if os.fork() > 0:
         os._exit(0)
+    # A fork has no alarm.
     signal.alarm(_ENTRY_SECONDS)
     os.setsid()
     os.chdir("/mnt")
@@ -96,10 +92,12 @@ def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, 
         leaving.leave(code)
 
 
-def _close_all_but(kept: int) -> None:
+def _close_all_but(*kept: int) -> None:
     """Close all descriptors beyond standard output, whose targets are replaced in the box."""
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    begin = 3
+    for end in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(begin, end)
+        begin = end + 1
 
 
 def _require_gateway(connection: socket.socket) -> None:
@@ -122,7 +120,8 @@ def _line(connection: socket.socket) -> bytes:
     return line
 
 
-def _report(connection: socket.socket, error: BaseException) -> None:
+def report(connection: socket.socket, error: BaseException) -> None:
+    """Tell the gateway why there is no box server."""
     text = f"{type(error).__name__}: {error}"
     try:
         connection.sendall(text[:_ERROR_CHARACTERS].replace("\n", " ").encode() + b"\n")

@@ -11,13 +11,16 @@ import socket
 import time
 from types import FrameType
 
+from codebox_server.parent.entry import first_process, fork_into
 from codebox_server.parent.loading import Loaded, load
-from codebox_server.parent.newborn import become_box
+from codebox_server.parent.newborn import become_box, report
 
 # Gateways alone can enter this folder. It has the filter of boxes and two sockets. Each connection to `socket` is a
-# request for a fork. A connection to `gateways` is held open by a gateway as long as it uses this process.
+# request for a fork, which begins with the id of the first process of a box on a line by itself. A connection to
+# `gateways` is held open by a gateway as long as it uses this process.
 _FOLDER = "/run/parent"
 _BACKLOG = 512
+_ID_BYTES, _REQUEST_BYTES = 16, 64 * 1024
 # Boxes must not share an address layout for ever.
 _MAX_FORKS, _MAX_SECONDS = 1000, 24 * 3600.0
 # Without a gateway for so long, as while one restarts, it ends.
@@ -61,7 +64,7 @@ def _listen(name: str) -> socket.socket:
 
 def _fork_while_used(requests: socket.socket, gateways: socket.socket, loaded: Loaded, program: bytes) -> None:
     forks, started = 0, time.monotonic()
-    listening, users = [requests, gateways], list[socket.socket]()
+    listening, users, pending = [requests, gateways], list[socket.socket](), list[socket.socket]()
     idle_since = started
     while users or time.monotonic() - idle_since < _IDLE_SECONDS:
         if gateways in listening and (forks >= _MAX_FORKS or time.monotonic() - started > _MAX_SECONDS):
@@ -70,10 +73,13 @@ def _fork_while_used(requests: socket.socket, gateways: socket.socket, loaded: L
             for ended in (gateways, *users):
                 ended.close()
             users, idle_since = [], time.monotonic()
-        readable, _, _ = select.select([*listening, *users], [], [], _IDLE_SECONDS if users else 1.0)
+        readable, _, _ = select.select([*listening, *users, *pending], [], [], _IDLE_SECONDS if users else 1.0)
         for ready in readable:
             if ready is requests:
-                _fork(requests, loaded, program)
+                pending.append(requests.accept()[0])
+            elif ready in pending:
+                pending.remove(ready)
+                _fork(ready, loaded, program)
                 forks += 1
             elif ready is gateways:
                 users.append(gateways.accept()[0])
@@ -84,18 +90,30 @@ def _fork_while_used(requests: socket.socket, gateways: socket.socket, loaded: L
                 idle_since = time.monotonic()
 
 
-def _fork(requests: socket.socket, loaded: Loaded, program: bytes) -> None:
-    connection, _ = requests.accept()
-    try:
-        _be_single_threaded()
-        pid = os.fork()
-    except OSError:
-        # The host has no room for a process: the gateway learns of it by the end of the connection.
-        pid = -1
-    if pid == 0:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        become_box(connection, loaded, program)
-    connection.close()
+def _fork(connection: socket.socket, loaded: Loaded, program: bytes) -> None:
+    """Fork a process for a request, of which this one reads nothing but the id of the box's first process."""
+    with connection:
+        try:
+            _be_single_threaded()
+            with first_process(_first_line(connection)) as init:
+                if fork_into(init) == 0:
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    become_box(connection, init, loaded, program)
+        except (OSError, ValueError, OverflowError) as error:
+            report(connection, error)
+            # What is left unread would break the connection before the gateway has read the reason.
+            with contextlib.suppress(OSError):
+                connection.recv(_REQUEST_BYTES, socket.MSG_DONTWAIT)
+
+
+def _first_line(connection: socket.socket) -> int:
+    connection.setblocking(False)
+    line, end, _ = connection.recv(_ID_BYTES, socket.MSG_PEEK).partition(b"\n")
+    if not end:
+        raise ConnectionError("the gateway has given up")
+    connection.recv(len(line) + 1)
+    connection.setblocking(True)
+    return int(line)
 
 
 def _be_single_threaded() -> None:
