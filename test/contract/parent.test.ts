@@ -35,7 +35,8 @@ const parents = async (): Promise<number[]> => (await allParents()).filter((pid)
 /** Returns the one parent that there is, without forks that are not in a box yet. */
 const onlyParent = async (): Promise<number> => {
   const [parent, ...more] = await parents();
-  if (parent === undefined || more.length > 0) throw new Error(`there are other parents than one: ${[parent, ...more]}`);
+  if (parent === undefined || more.length > 0)
+    throw new Error(`there are other parents than one: ${[parent, ...more]}`);
   return parent;
 };
 
@@ -77,6 +78,14 @@ const connectTo = (parent: number) => {
   const connection = connect(`/proc/${parent}/root/run/parent/socket`).setEncoding('utf8');
   connection.on('error', () => {});
   return connection;
+};
+
+/** Lists the processes of a box that fork kernels, and the kernels that they have forked. */
+const forkServersOf = async ({ id }: ForkedBox): Promise<string[]> => {
+  const found: string[] = [];
+  for (const pid of await processesOf(boxUser(id)))
+    if ((await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).includes('fork-server')) found.push(pid);
+  return found.sort();
 };
 
 /** Creates an instance with a driver of its own in a process of its own, which then waits. */
@@ -152,6 +161,29 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       ).toEqual([]);
       expect(added.length).toBeLessThan(200);
       await Promise.all([end(forked), end(own)]);
+    });
+
+    test('has a process for its first kernel, and forks the others, each of which is a child of the server', async () => {
+      const box = await create();
+      const waiting = await forkServersOf(box);
+      expect(waiting).toHaveLength(2);
+      const facts =
+        'import os; print(os.getpid() == os.getsid(0), open(f"/proc/{os.getppid()}/cmdline").read().split("\\0")[3])';
+      expect(await inKernel(box, facts)).toBe('True codebox_server\n');
+      expect(await forkServersOf(box)).toEqual(waiting);
+      await inKernel(box, 'import os; os.kill(os.getpid(), 9)');
+      expect(await inKernel(box, facts)).toBe('True codebox_server\n');
+      const left = await forkServersOf(box);
+      expect(left).toHaveLength(2);
+      expect(left.filter((one) => waiting.includes(one))).toHaveLength(1);
+      await end(box);
+    });
+
+    test('has its first kernel also when all that could become it are killed', async () => {
+      const box = await create();
+      for (const one of await forkServersOf(box)) process.kill(Number(one), 'SIGKILL');
+      expect(await inKernel(box, 'print(1 + 1)')).toBe('2\n');
+      await end(box);
     });
 
     test('goes on without the parent, of which another one is started', async () => {

@@ -18,7 +18,7 @@ from codebox_server.bounds import FORK_SECONDS, FORK_SERVER_PAUSE_SECONDS, FORK_
 from codebox_server.forks.adoption import Adoption, is_child
 from codebox_server.forks.preload import FOR_THE_SERVER, LIBRARIES
 from codebox_server.forks.process import ForkedProcess
-from codebox_server.forks.ready import ReadyForkServer
+from codebox_server.forks.ready import ReadyForkServer, Waiting
 from codebox_server.forks.wire import (
     LENGTH,
     ForkRequest,
@@ -52,9 +52,11 @@ class ForkServer:
         self._base: dict[str, str] = {}
         # One that waits for its first use.
         self._ready = ready
-        self._shared = ready.process if ready is not None and ready.is_shared else None
+        self._shared = ready.server.process if ready is not None and ready.is_shared else None
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._socket: socket.socket | None = None
+        # The process of the first kernel, until it is requested.
+        self._first: Waiting | None = None
         self._started_at = 0.0
         self._pause = FORK_SERVER_PAUSE_SECONDS
         self._asking = asyncio.Lock()
@@ -149,11 +151,12 @@ class ForkServer:
     async def _ask(self, request: ForkRequest, descriptors: list[int]) -> int:
         loop = asyncio.get_running_loop()
         async with self._asking:
-            peer = self._socket
+            first, self._first = self._first, None
+            peer = first.socket if first is not None else self._socket
             if peer is None:
                 raise ConnectionError("the fork server has ended")
             body = encode(request)
-            with self._adoption.open():
+            with self._adoption.open(), first.socket if first is not None else contextlib.nullcontext():
                 socket.send_fds(peer, [LENGTH.pack(len(body))], descriptors)
                 await loop.sock_sendall(peer, body)
                 reply = await loop.sock_recv(peer, 256)
@@ -183,7 +186,8 @@ class ForkServer:
             return self._spawn()
         may_run = self._enabled or ready.is_shared
         if may_run and not self._logs and ready.startup == self._startup:
-            return self._follow(ready.process, ready.socket)
+            self._first = ready.first
+            return self._follow(ready.server.process, ready.server.socket)
         ready.end()
         return self._spawn()
 
@@ -227,6 +231,9 @@ class ForkServer:
         loop.add_reader(descriptor, end)
 
     def _kill(self) -> None:
+        if self._first is not None:
+            self._first.end()
+            self._first = None
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
 

@@ -28,22 +28,37 @@ _TITLE = b"python\0fork-server\0"
 
 
 @dataclass(frozen=True)
-class ReadyForkServer:
-    """Its process, the socket for requests, and the variables that counted at its start.
-
-    `is_shared`: its memory is that of a parent of many boxes, and counts for none of them.
-    """
+class Waiting:
+    """A process that waits for requests at the other end of the socket."""
 
     process: ForkedProcess
     socket: socket.socket
-    startup: dict[str, str]
-    is_shared: bool
 
     def end(self) -> None:
         """End it unused."""
         self.socket.close()
         self.process.kill()
         self.process.wait()
+
+
+@dataclass(frozen=True)
+class ReadyForkServer:
+    """Its process, and the variables that counted at its start.
+
+    `is_shared`: its memory is that of a parent of many boxes, and counts for none of them. Then there is also the
+    process of the first kernel, which fulfils one request itself: that saves a fork.
+    """
+
+    server: Waiting
+    startup: dict[str, str]
+    is_shared: bool
+    first: Waiting | None
+
+    def end(self) -> None:
+        """End it unused."""
+        self.server.end()
+        if self.first is not None:
+            self.first.end()
 
 
 def may_fork_early(settings: Settings) -> bool:
@@ -68,22 +83,29 @@ def fork_early() -> ReadyForkServer:
 
 def fork_ready(startup: dict[str, str], steps: Iterator[Callable[[], None]], *, is_shared: bool) -> ReadyForkServer:
     """Return in this process; the child serves until the socket is closed. `steps` are what it has yet to load."""
+    server = _fork_waiting(steps, once=False)
+    return ReadyForkServer(server, startup, is_shared, _fork_waiting(steps, once=True) if is_shared else None)
+
+
+def _fork_waiting(steps: Iterator[Callable[[], None]], *, once: bool) -> Waiting:
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid > 0:
         theirs.close()
         ours.setblocking(False)
-        return ReadyForkServer(ForkedProcess(pid), ours, startup, is_shared)
+        return Waiting(ForkedProcess(pid), ours)
     try:
-        _serve(theirs, steps)
+        _serve(theirs, steps, once)
     finally:
         os._exit(1)
 
 
-def _serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> None:
+def _serve(peer: socket.socket, steps: Iterator[Callable[[], None]], once: bool) -> None:
     os.closerange(3, peer.fileno())
     os.closerange(peer.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-    os.setsid()
+    if not once:
+        # A kernel makes a session of its own.
+        os.setsid()
     os.chdir("/")
     nothing = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -97,7 +119,7 @@ def _serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         # The box server outlives its kernels; some hosts do not support this.
         file.write(_SCORE)
-    job = serve(peer, steps)
+    job = serve(peer, steps, once)
     if job is not None:
         become_kernel(*job)
 

@@ -31,10 +31,13 @@ def run(descriptor: int, home: str) -> None:
         become_kernel(*job)
 
 
-def serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> tuple[ForkRequest, list[int]] | None:
+def serve(
+    peer: socket.socket, steps: Iterator[Callable[[], None]], once: bool = False
+) -> tuple[ForkRequest, list[int]] | None:
     """Serve until the box server ends; then return None. In a forked process, return the request that it has to fulfil.
 
-    `steps` load the libraries, once the box server asks for them.
+    `steps` load the libraries, once the box server asks for them. `once`: the first request is fulfilled by this
+    process, which has to be a child of the box server.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
@@ -51,7 +54,7 @@ def serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> tuple[For
             request, descriptors = message
             if request is None:
                 loading, pause = descriptors[0], 0.0
-            elif _fork(peer, descriptors):
+            elif _stay(peer) if once else _fork(peer, descriptors):
                 peer.close()
                 if loading is not None:
                     os.close(loading)
@@ -65,6 +68,16 @@ def serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> tuple[For
         elif loading is not None:
             os.close(loading)
             loading = None
+
+
+def _stay(peer: socket.socket) -> bool:
+    """Report this process as the kernel's."""
+    _report(peer, os.getpid())
+    return True
+
+
+def _report(peer: socket.socket, pid: int) -> None:
+    peer.sendall(encode({"pid": pid}) + b"\n")
 
 
 def _fork(peer: socket.socket, descriptors: list[int]) -> bool:
@@ -86,5 +99,5 @@ def _fork(peer: socket.socket, descriptors: list[int]) -> bool:
     os.close(reading)
     # From here on the kernel is a child of the box server.
     os.waitpid(between, 0)
-    peer.sendall(encode({"pid": int(number or 0)}) + b"\n")
+    _report(peer, int(number or 0))
     return False
