@@ -180,7 +180,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     causes: [
       'the database, the Docker daemon, the API server of the cluster or the blob store does not respond: `/readyz` names it',
       'no capacity for another box within the time that a request waits',
-      'bodies of open requests that leave no memory for another one',
+      'bodies of open requests and messages of WebSockets that leave no memory for another one',
       'the gateway is stopping',
     ],
     remedy: 'Retry after `Retry-After`, with an `Idempotency-Key` if the request starts something.',

@@ -34,7 +34,8 @@ export const addSocketRoute = (endpoints: Endpoints, parts: SocketParts): void =
         101: {
           description:
             'Text frames are JSON: SocketRequest from the client, SocketMessage from the server. Closing it does not stop executions: ' +
-            '`attach` on another connection, or read over HTTP. It is closed with 1008 after more than 1000 pings or invalid messages in a minute.',
+            '`attach` on another connection, or read over HTTP. It is closed with 1008 after more than 1000 pings or invalid messages in a minute, ' +
+            'and for a message that takes too long to arrive; with 1013 when there is no memory for a message: send it again later.',
           types: { 'application/json': z.union([socketRequestSchema, socketMessageSchema]) },
         },
       },
