@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { type FileHandle, open, realpath } from 'node:fs/promises';
-import { basename } from 'node:path';
+import { type FileHandle, open } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
+import { isMissing } from '../../../missing-file.ts';
 import { canDo } from '../probe.ts';
 import { runHostCommand } from './host-command.ts';
 
@@ -44,9 +44,8 @@ export const attachLoop = async (path: string, signal: AbortSignal): Promise<str
  * device behind.
  */
 export const detachLoops = async (path: string, signal: AbortSignal): Promise<void> => {
-  const image = await backingFile(path);
-  for (const device of loopDevices().filter((one) => isLoopOf(image, one))) {
-    const file = await openLoop(path, device);
+  for (const device of await loopsOf(path, signal)) {
+    const file = await openLoop(path, device, signal);
     try {
       if (file) await runHostCommand(['losetup', '--detach', device], { signal });
     } finally {
@@ -59,31 +58,52 @@ export const detachLoops = async (path: string, signal: AbortSignal): Promise<vo
  * Opens a loop device, which then stays that of its image until it is closed. Returns undefined unless it is one of this image: the kernel may
  * have detached it since it was looked up, and another image may have it now.
  */
-export const openLoop = async (path: string, device: string): Promise<FileHandle | undefined> => {
-  const image = await backingFile(path);
+export const openLoop = async (path: string, device: string, signal: AbortSignal): Promise<FileHandle | undefined> => {
   const file = await open(device).catch(() => undefined);
-  if (!isLoopOf(image, device)) {
+  try {
+    if ((await loopsOf(path, signal)).includes(device)) {
+      if (file) return file;
+      throw new CodeBoxError('unavailable', 'A disk could not be opened.', { retryAfterSeconds: 1 });
+    }
+  } catch (error) {
     await file?.close();
-    return undefined;
+    throw error;
   }
-  if (!file) throw new CodeBoxError('unavailable', 'A disk could not be opened.', { retryAfterSeconds: 1 });
-  return file;
+  await file?.close();
+  return undefined;
 };
 
-/** Returns the name of an image as the kernel has it. */
-const backingFile = (path: string): Promise<string> => realpath(path).catch(() => path);
+/** Returns the loop devices of an image. */
+const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => {
+  // Usually there is none, and to read that takes a hundredth of what a program takes.
+  if (!isAttached(path)) return [];
+  const devices = await runHostCommand(['losetup', '--noheadings', '--output', 'NAME', '--associated', path], {
+    signal,
+  });
+  return devices.split('\n').flatMap((line) => (line.trim() === '' ? [] : [line.trim()]));
+};
 
-// The kernel shows what is attached below /sys, from where it is read at once: a program that does that takes a hundred times as long.
-const loopDevices = (): string[] =>
-  readdirSync('/sys/block').flatMap((name) => (name.startsWith('loop') ? [`/dev/${name}`] : []));
+/**
+ * Whether a loop device may be attached to an image. The kernel has its path from the root of the file system that the image is on, or of a
+ * namespace that may be gone; so only the end of it is compared.
+ */
+const isAttached = (path: string): boolean => {
+  const names = path.split('/').slice(-2);
+  return readdirSync('/sys/block')
+    .filter((device) => device.startsWith('loop'))
+    .some((device) => {
+      const attached = backingFileOf(device);
+      return attached.endsWith(`/${names.join('/')}`) || attached === `/${names[1]}`;
+    });
+};
 
-/** Whether a loop device is attached to this image now. */
-const isLoopOf = (image: string, device: string): boolean => {
+/** Returns the path that the kernel has for the file of a loop device; an empty one without a file. */
+const backingFileOf = (device: string): string => {
   try {
-    return readFileSync(`/sys/block/${basename(device)}/loop/backing_file`, 'utf8').trimEnd() === image;
-  } catch {
-    // Nothing is attached to it.
-    return false;
+    return readFileSync(`/sys/block/${device}/loop/backing_file`, 'utf8').replace(/( \(deleted\))?\n$/, '');
+  } catch (error) {
+    if (isMissing(error)) return '';
+    throw error;
   }
 };
 

@@ -68,7 +68,7 @@ export const createVolumeImages = async (folder: string, { limitMb, free = freeS
       // Of the folder, as a lock of an image that was just removed would create it.
       const wait = ['flock', '--wait', String(lockSeconds), folder, ...attach];
       const device = (await runHostCommand(wait, { signal })).trim();
-      const file = await openLoop(path(id), device);
+      const file = await openLoop(path(id), device, signal);
       if (file) return { device, file };
       if (left === 1)
         throw new CodeBoxError('unavailable', 'The volume could not be attached.', { retryAfterSeconds: 1 });
