@@ -128,6 +128,19 @@ class ForkServer:
         """
         if self._socket is None or not self._fits(request):
             return None
+        first, self._first = self._first, None
+        if first is not None:
+            with first.socket:
+                pid = await self._fork_from(first.socket, request, descriptors)
+            if pid is not None:
+                return pid
+            first.end()
+        pid = await self._fork_from(self._socket, request, descriptors)
+        if pid is None:
+            self._kill()
+        return pid
+
+    async def _fork_from(self, peer: socket.socket | None, request: ForkRequest, descriptors: list[int]) -> int | None:
         ours, theirs = socket.socketpair()
         with ours:
             ours.setblocking(False)
@@ -135,28 +148,25 @@ class ForkServer:
             try:
                 async with asyncio.timeout(FORK_SECONDS):
                     with theirs:
-                        newborn = await self._ask(request, [theirs.fileno(), *descriptors])
+                        newborn = await self._ask(peer, request, [theirs.fileno(), *descriptors])
                     await _await_ready(ours)
                     pid, newborn = newborn, None
                     return pid
             except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
                 _log.warning("no kernel came from the fork server: %r", error)
-                self._kill()
                 return None
             finally:
                 if newborn is not None:
                     # Nobody waits for it any more, and the kernel that replaces it uses the same sockets.
                     _end(newborn)
 
-    async def _ask(self, request: ForkRequest, descriptors: list[int]) -> int:
+    async def _ask(self, peer: socket.socket | None, request: ForkRequest, descriptors: list[int]) -> int:
         loop = asyncio.get_running_loop()
         async with self._asking:
-            first, self._first = self._first, None
-            peer = first.socket if first is not None else self._socket
             if peer is None:
                 raise ConnectionError("the fork server has ended")
             body = encode(request)
-            with self._adoption.open(), first.socket if first is not None else contextlib.nullcontext():
+            with self._adoption.open():
                 socket.send_fds(peer, [LENGTH.pack(len(body))], descriptors)
                 await loop.sock_sendall(peer, body)
                 reply = await loop.sock_recv(peer, 256)
