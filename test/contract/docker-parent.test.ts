@@ -74,8 +74,7 @@ const requestOf = async ({ id }: ForkedBox): Promise<Record<string, unknown>> =>
 const ask = async (parent: ContainerInspectInfo, request: Record<string, unknown>): Promise<string> => {
   const connection = connect(`${folderOf(parent)}/socket`).setEncoding('utf8');
   connection.on('error', () => {});
-  const { init, ...entry } = request;
-  connection.write(`${init}\n${JSON.stringify(entry)}\n`);
+  connection.write(`${JSON.stringify(request)}\n`);
   return (await connection.toArray()).join('');
 };
 
@@ -272,7 +271,8 @@ if (hasDriver('docker') && runtimes.includes('runc')) {
       const parent = await onlyParent();
       const connection = connect(`${folderOf(parent)}/socket`);
       connection.on('error', () => {});
-      connection.write(`${(await requestOf(box)).init}\n`);
+      // Without the end of the line, so that the fork waits for it.
+      connection.write(JSON.stringify(await requestOf(box)));
       await until(async () => (await processesOfParent(parent)).length === 2);
       const processes = await processesOfParent(parent);
       process.kill(parent.State.Pid, 'SIGKILL');

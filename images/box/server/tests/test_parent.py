@@ -45,7 +45,7 @@ def connect(folder: Path, name: str) -> socket.socket:
 def fork(folder: Path) -> bytes:
     """Return the reply to a request that a fork refuses."""
     with connect(folder, "socket") as connection:
-        connection.sendall(f"{os.getpid()}\n{{}}\n".encode())
+        connection.sendall(f'{{"init":{os.getpid()}}}\n'.encode())
         return connection.recv(1000)
 
 

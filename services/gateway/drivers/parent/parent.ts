@@ -60,7 +60,8 @@ export const createParent = (folder: string, use: Socket, end: () => void): Pare
       });
       try {
         const { init, ...entry } = request;
-        connection.write(`${init}\n${JSON.stringify(entry)}\n`);
+        // It comes first, because the parent looks at nothing else.
+        connection.write(`${JSON.stringify({ init, ...entry })}\n`);
         await untilReady(connection, signal);
       } catch (error) {
         // A forked process gives up at the end of this side, and every one keeps the other side open as long as it lives.

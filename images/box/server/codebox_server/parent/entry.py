@@ -33,8 +33,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Entry(TypedDict):
-    """What a fork needs to enter a box, besides the id of its first process."""
+    """What a fork needs to enter a box, whose first process is `init`."""
 
+    init: int
     uid: int
     # By the names of the kernel, such as NOFILE.
     limits: dict[str, int]
@@ -72,13 +73,12 @@ def fork_into(init: Init) -> int:
     own = os.open("/proc/self/ns/pid", os.O_RDONLY)
     try:
         _check(_libc.setns(init.descriptor, _NAMESPACES["pid"]), "setns")
+        forked = None
         try:
             forked = os.fork()
-        except OSError:
-            # The host has no room for a process.
-            forked = -1
-        if forked != 0 and _libc.setns(own, _NAMESPACES["pid"]) != 0:
-            raise SystemExit("the parent cannot leave the namespace of a box")
+        finally:
+            if forked != 0 and _libc.setns(own, _NAMESPACES["pid"]) != 0:
+                raise SystemExit("the parent cannot leave the namespace of a box")
     finally:
         os.close(own)
     return forked

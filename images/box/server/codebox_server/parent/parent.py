@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import select
 import signal
 import socket
@@ -16,11 +17,12 @@ from codebox_server.parent.loading import Loaded, load
 from codebox_server.parent.newborn import become_box, report
 
 # Gateways alone can enter this folder. It has the filter of boxes and two sockets. Each connection to `socket` is a
-# request for a fork, which begins with the id of the first process of a box on a line by itself. A connection to
-# `gateways` is held open by a gateway as long as it uses this process.
+# request for a fork, which begins with the id of the first process of a box. A connection to `gateways` is held open by
+# a gateway as long as it uses this process.
 _FOLDER = "/run/parent"
 _BACKLOG = 512
-_ID_BYTES, _REQUEST_BYTES = 16, 64 * 1024
+_REQUEST = re.compile(rb'\{"init":(\d{1,9})[,}]')
+_LOOK_BYTES, _REQUEST_BYTES = 32, 64 * 1024
 # Boxes must not share an address layout for ever.
 _MAX_FORKS, _MAX_SECONDS = 1000, 24 * 3600.0
 # Without a gateway for so long, as while one restarts, it ends.
@@ -91,29 +93,32 @@ def _fork_while_used(requests: socket.socket, gateways: socket.socket, loaded: L
 
 
 def _fork(connection: socket.socket, loaded: Loaded, program: bytes) -> None:
-    """Fork a process for a request, of which this one reads nothing but the id of the box's first process."""
+    """Fork a process for a request, of which this one looks at nothing but the id of the box's first process."""
     with connection:
         try:
             _be_single_threaded()
-            with first_process(_first_line(connection)) as init:
+            with first_process(_look(connection)) as init:
                 if fork_into(init) == 0:
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     become_box(connection, init, loaded, program)
-        except (OSError, ValueError, OverflowError) as error:
+        except (OSError, ValueError) as error:
             report(connection, error)
             # What is left unread would break the connection before the gateway has read the reason.
             with contextlib.suppress(OSError):
                 connection.recv(_REQUEST_BYTES, socket.MSG_DONTWAIT)
 
 
-def _first_line(connection: socket.socket) -> int:
-    connection.setblocking(False)
-    line, end, _ = connection.recv(_ID_BYTES, socket.MSG_PEEK).partition(b"\n")
-    if not end:
+def _look(connection: socket.socket) -> int:
+    """Return the id of the first process, and leave the whole request to be read by the fork."""
+    # A fork would notice this too, but only in the pid namespace of a box.
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    if poll.poll(0):
         raise ConnectionError("the gateway has given up")
-    connection.recv(len(line) + 1)
-    connection.setblocking(True)
-    return int(line)
+    begun = _REQUEST.match(connection.recv(_LOOK_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    if not begun:
+        raise ValueError("the request does not begin with the first process of a box")
+    return int(begun[1])
 
 
 def _be_single_threaded() -> None:
