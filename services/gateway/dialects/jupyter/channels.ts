@@ -77,6 +77,7 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         stopsOnError: ask.stop_on_error ?? true,
         expressions: ask.user_expressions ?? {},
         after: relay.sent(),
+        keep: peer.keep,
       });
     };
 
@@ -98,7 +99,7 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         else await contexts.delete(ref, kernel.id);
         return await reply(message, { status: 'ok', restart: content.restart === true });
       }
-      await relay.forward(message, bytes);
+      await relay.forward(message, bytes, peer.keep);
     };
 
     return async (message: ClientMessage, bytes: number): Promise<void> => {

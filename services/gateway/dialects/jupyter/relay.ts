@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Keep } from '../../../websockets/held-messages.ts';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import { binaryProtocol, type ClientMessage, decodeKernel, encode, type ServerMessage } from './messages.ts';
 
@@ -66,13 +67,14 @@ export const createRelay = ({ open, send, onError, onLost, closed }: RelayOption
      * Sends a message to the kernel. While its channels open, for which a kernel that runs code takes until its end, this waits only
      * when much waits already; what fails later is passed to `onError`. Throws `unavailable`, and `not_found` when the kernel is gone.
      */
-    async forward(message: ClientMessage, bytes: number): Promise<void> {
+    async forward(message: ClientMessage, bytes: number, keep: Keep): Promise<void> {
       parents.add(message.header.msg_id);
       const [oldest] = parents;
       if (parents.size > maxParents && oldest !== undefined) parents.delete(oldest);
       const sending = toBox(message);
       if (isOpen || waitingBytes + bytes > maxWaitingBytes) return await sending;
       waitingBytes += bytes;
+      const release = keep();
       sent = sending
         .then(() =>
           Promise.race([heard.promise, sleep(silentMs, undefined, { signal: closed, ref: false }).catch(() => {})]),
@@ -80,6 +82,7 @@ export const createRelay = ({ open, send, onError, onLost, closed }: RelayOption
         .catch((error: unknown) => onError(message, error))
         .finally(() => {
           waitingBytes -= bytes;
+          release();
         });
     },
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { CodeBoxError, type ExecutionEvent, hasCode } from '#contract';
 import { asCodeBoxError } from '../../../http/problems/problem.ts';
+import type { Keep } from '../../../websockets/held-messages.ts';
 import type { Peer } from '../../../websockets/peer.ts';
 import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { Contexts } from '../../boxes/runs/contexts.ts';
@@ -31,6 +32,8 @@ export interface Cell extends CellRequest {
   expressions: Record<string, string>;
   /** Resolves when the messages before it have been sent to the kernel. */
   after: Promise<void>;
+  /** Keeps its message counted as long as it is needed. */
+  keep: Keep;
 }
 
 /** A cell whose last message has not been sent yet. */
@@ -49,7 +52,7 @@ interface PendingCell {
 
 /** Where messages go: the WebSocket of the client. */
 export interface Sink {
-  peer: Pick<Peer, 'closed' | 'close' | 'isOpen' | 'keep'>;
+  peer: Pick<Peer, 'closed' | 'close' | 'isOpen'>;
   send: (message: ServerMessage) => Promise<void> | undefined;
 }
 
@@ -250,7 +253,12 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       const { header, code } = ask;
       // A client that sends a cell again does not mean to run it twice.
       if (pending.has(header.msg_id)) return;
-      const cell: PendingCell = { request: ask, translation: createTranslation(ask, origins), seq: 0, isLive: true };
+      const cell: PendingCell = {
+        request: { header, stopsOnError: ask.stopsOnError },
+        translation: createTranslation(ask, origins),
+        seq: 0,
+        isLive: true,
+      };
       if (waiting >= maxWaiting || waitingCharacters + code.length > maxWaitingCharacters) {
         void send(
           cell.translation.failed(new CodeBoxError('too_many_requests', 'Too many cells wait in this session.')),
@@ -259,8 +267,8 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       }
       waiting += 1;
       waitingCharacters += code.length;
-      const release = sink?.peer.keep();
       pending.set(header.msg_id, cell);
+      const release = ask.keep();
       last = last
         .then(() => ask.after)
         .then(() => caughtUp)
@@ -269,7 +277,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
         .finally(() => {
           waiting -= 1;
           waitingCharacters -= code.length;
-          release?.();
+          release();
         });
     },
 
