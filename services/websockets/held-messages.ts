@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
+import { followFrames } from './frames.ts';
 
 /** The memory that messages of a caller may take. */
 export interface Room {
@@ -23,16 +24,16 @@ export interface HeldMessages {
 /** A connection's own: nobody loses a keystroke because others send large messages. */
 const freeBytes = 16 * 1024;
 export const slowestBytesPerMs = 64;
-/** The head of a frame of a client with so many bytes: two bytes, a longer length, and the mask. */
-const headBytes = (bytes: number): number => 6 + (bytes < 126 ? 0 : bytes < 65_536 ? 2 : 8);
+/** What a piece of a message takes besides its bytes. */
+const pieceBytes = 256;
 
 /**
  * Counts what a connection keeps in memory: the message that is arriving, and those that are held. `refuse` is called once, when there is no
  * room for more, and has to end the connection without reading on.
  */
 export const holdMessages = (ws: WebSocket, socket: Socket, room: Room, refuse: () => void): HeldMessages => {
+  const frames = followFrames();
   let arriving = 0;
-  let lastChunk = 0;
   let since = 0;
   let held = 0;
   let taken = 0;
@@ -50,29 +51,30 @@ export const holdMessages = (ws: WebSocket, socket: Socket, room: Room, refuse: 
     taken = bytes;
   };
   const arrive = (chunk: Buffer) => {
-    if (arriving === 0) since = performance.now();
-    arriving += chunk.length;
-    lastChunk = chunk.length;
+    const before = frames.arriving();
+    frames.read(chunk);
+    const now = frames.arriving();
+    if (now === before + chunk.length && before > 0) {
+      arriving += chunk.length + pieceBytes;
+      return;
+    }
+    // Another message, or none.
+    since = performance.now();
+    arriving = now;
   };
-  // These may come between the frames of a message, any number of them, and are not kept.
-  const passControl = (data: Buffer) => {
-    arriving = Math.max(0, arriving - headBytes(data.length) - data.length);
+  const leave = () => {
+    socket.off('data', arrive);
+    socket.off('data', settle);
+    arriving = 0;
+    settle();
   };
 
   // Before `ws` reads a chunk, and after that, when the messages that it completes are held.
   socket.prependListener('data', arrive);
   socket.on('data', settle);
-  ws.on('ping', passControl);
-  ws.on('pong', passControl);
-  ws.on('message', (data: Buffer) => {
-    // What is left belongs to the next one, except the heads of all frames but one, and is part of the last chunk.
-    arriving = Math.min(lastChunk, Math.max(0, arriving - headBytes(data.length) - data.length));
-    since = performance.now();
-  });
-  ws.once('close', () => {
-    arriving = 0;
-    settle();
-  });
+  // After an error, nothing that still arrives is kept.
+  ws.once('error', leave);
+  ws.once('close', leave);
 
   return {
     keepOf(bytes) {

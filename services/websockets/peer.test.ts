@@ -47,7 +47,7 @@ describe('the other end of a WebSocket', () => {
       const client = new WebSocket(`ws://127.0.0.1:${port}`);
       const [ws, request] = (await accepted) as [WebSocket, IncomingMessage];
       await once(client, 'open');
-      const peer = createPeer(ws, { pingMs: 100, stallMs: 500, memory: { socket: request.socket, room } });
+      const peer = createPeer(ws, { pingMs: 500, stallMs: 3000, memory: { socket: request.socket, room } });
       const closed = once(client, 'close').then(([code, reason]) => [code, String(reason)]);
       client.send(Buffer.alloc(bytes), { fin: false });
       return { client, peer, closed };
@@ -64,9 +64,9 @@ describe('the other end of a WebSocket', () => {
     paused.client.send(Buffer.alloc(20 * 1024), { fin: false });
     socket.uncork();
     expect(await late.closed).toEqual([1008, 'A message took too long to arrive.']);
-    await sleep(1000);
+    await sleep(3000);
     go.resolve();
-    await sleep(200);
+    await sleep(1000);
     expect([small.peer.isOpen(), paused.peer.isOpen()]).toEqual([true, true]);
     expect(await paused.closed).toEqual([1008, 'A message took too long to arrive.']);
   });

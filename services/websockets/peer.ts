@@ -113,17 +113,16 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000, m
     ws.pause();
     setTimeout(() => ws.terminate(), cutMs);
   };
-  const readAgain = () => {
-    if (isCut) return;
-    held?.readAgain();
-    ws.resume();
-  };
   const held =
     memory &&
     holdMessages(ws, memory.socket, memory.room, () =>
-      cut(closeCodes.later, 'Too many large messages are in memory; send this one again later.'),
+      cut(closeCodes.later, 'Too much is in memory for this message; send it again later.'),
     );
   let keep = keepNothing;
+  // A pong cannot come in the middle of a frame.
+  memory?.socket.on('data', () => {
+    isAlive = true;
+  });
 
   const ping = setInterval(() => {
     // A ping after pending data would be late: that data has a deadline of its own.
@@ -190,7 +189,8 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000, m
         }
         for (const { release } of [message, ...waiting.splice(0)]) release();
         isBusy = false;
-        readAgain();
+        held?.readAgain();
+        if (!isCut) ws.resume();
       };
       ws.on('message', (raw, isBinary) => {
         isAlive = true;

@@ -40,32 +40,44 @@ export const boundHeldBytes = <E extends HttpEnv>(
   };
 
   return async (c, next) => {
-    let caller: string | undefined;
+    let caller = '';
+    let bytes = 0;
+    let messageBytes = 0;
+    /** Returns the name of the caller, who may send a key later than the first bytes. */
     const name = () => {
-      caller ??= callerOf(c) ?? '';
+      const now = callerOf(c) ?? caller;
+      if (now !== caller) {
+        held.change(caller, -(bytes + messageBytes));
+        held.change(now, bytes + messageBytes);
+        caller = now;
+      }
       return caller;
     };
-    let bytes = 0;
     let isOver = false;
     c.set('holdBody', (more: number) => {
       // A body that is late may still come after its response.
       if (isOver) throw new CodeBoxError('timeout', 'The request is over.');
       if (exceedsShare(name(), more)) throw tooMany(mostOfOne);
       if (exceedsAll(more)) throw noRoom();
-      bytes += more;
       change(name(), more);
+      bytes += more;
     });
     c.set('messageRoom', {
       take(more: number) {
         if (exceedsShare(name(), more) || exceedsAll(more)) return false;
         change(name(), more);
+        messageBytes += more;
         return true;
       },
-      give: (less: number) => change(name(), -less),
+      give(less: number) {
+        change(name(), -less);
+        messageBytes -= less;
+      },
     });
     const release = () => {
       isOver = true;
-      if (bytes > 0) change(name(), -bytes);
+      change(name(), -bytes);
+      bytes = 0;
     };
     try {
       await next();
@@ -80,9 +92,13 @@ export const boundHeldBytes = <E extends HttpEnv>(
 const tooMany = (mostOfOne: number) =>
   new CodeBoxError(
     'too_many_requests',
-    `With this one, the bodies of your open requests would exceed ${Math.floor(mostOfOne / 1024 / 1024)} MiB. Wait until some have ended; uploaded files do not count.`,
+    `With this one, the bodies of your open requests and the messages of your WebSockets would exceed ${Math.floor(mostOfOne / 1024 / 1024)} MiB. Wait until some have ended; uploaded files do not count.`,
     { retryAfterSeconds },
   );
 
 const noRoom = () =>
-  new CodeBoxError('unavailable', 'The bodies of open requests leave no memory for this one.', { retryAfterSeconds });
+  new CodeBoxError(
+    'unavailable',
+    'The bodies of open requests and the messages of WebSockets leave no memory for this one.',
+    { retryAfterSeconds },
+  );

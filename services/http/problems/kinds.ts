@@ -145,7 +145,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
       'the requests per minute of the tenant',
       'too many wrong keys from one address',
       'too many open streams, sockets, terminals or runs',
-      'bodies of open requests that are too large together',
+      'bodies of open requests and messages of WebSockets that are too large together',
     ],
     remedy: 'Wait for `Retry-After` seconds, or close what is no longer needed.',
   },

@@ -6,6 +6,8 @@ import type { HttpEnv } from '../env.ts';
 
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
 const version = '13';
+/** A piece of a message may keep more in memory than its own bytes. Clients make pieces of some KiB. */
+const maxFragments = 4096;
 
 /**
  * Throws `upgrade_required` unless the request can become a WebSocket; call it before anything is done for the request.
@@ -45,6 +47,7 @@ export const acceptPeer = <E extends HttpEnv>(
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
+    maxFragments,
     ...(protocol !== undefined && { handleProtocols: () => protocol }),
   });
   let isServed = false;

@@ -27,7 +27,8 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
             'Binary frames are bytes of the terminal, both ways. Text frames are JSON: `{"type":"resize","cols","rows"}` from the client; ' +
             '`{"type":"ready","terminal","cols","rows","replayedBytes"}`, `{"type":"exit","exitCode","signal"}` and ' +
             '`{"type":"error","code","detail"}` from the server. It is closed with 1012 when the gateway restarts and with 1013 when the client ' +
-            'reads too slowly: connect again with `?terminal=`. It is closed with 1008 after more than 1000 invalid text frames in a minute.',
+            'reads too slowly, or a message finds no memory: connect again with `?terminal=`. It is closed with 1008 after more than 1000 invalid ' +
+            'text frames in a minute, and for a message that takes too long to arrive.',
         },
       },
     },
