@@ -149,8 +149,10 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
       expect(await readBack(`w${index}`)).toBe(`'${each}'`);
     }
     const { items } = (await other.get<{ items: Execution[] }>(path('executions?limit=100'))).body;
-    expect(items.filter(({ status }) => status !== 'ok' && status !== 'running').map(({ status }) => status)).toEqual(
-      [],
-    );
+    expect(
+      items
+        .filter(({ status }) => status !== 'ok' && status !== 'running')
+        .map(({ status, cause }) => ({ status, cause })),
+    ).toEqual([]);
   });
 });
