@@ -18,13 +18,6 @@ const cluster = ['test/**/kubernetes!(-nodes).test.ts'];
  * leaves the processors to what needs no cluster.
  */
 const breaking = ['test/faults/kubernetes-nodes.test.ts'];
-/** What mostly waits for outages and sweeps: it leaves the cluster the processors. */
-const waiting = [
-  'test/agent/answers-kept.test.ts',
-  'test/api/two-sites.test.ts',
-  'test/faults/database.test.ts',
-  'test/faults/docker-daemon.test.ts',
-];
 /** What needs a cluster, one that takes images, or Helm, where there is none. */
 const unavailable = [
   ...(process.env.CODEBOX_TEST_KUBECONFIG ? [] : cluster),
@@ -32,13 +25,13 @@ const unavailable = [
   ...(chartPrograms.every((program) => isInstalled(program)) ? [] : ['test/deploy/kubernetes*.test.ts']),
 ];
 const unbreakable = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : breaking;
-const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 4);
+const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 5);
 /** Their products are shared by all projects. */
 const globalSetup = ['test/prepared-database.ts', 'test/prepared-services.ts'];
 /** Small tests of single modules, beside them. */
 const parts = ['services/**/*.test.ts', 'scripts/**/*.test.ts'];
 
-// Boxes share the machine, and their tests often wait: four files at once keep two cores busy.
+// Boxes share the machine, and their tests often wait: five files at once keep two cores busy.
 export default defineConfig({
   cacheDir: folder,
   test: {
@@ -54,12 +47,12 @@ export default defineConfig({
     ...(report && { outputFile: { json: report } }),
     sequence: { sequencer: LongestFirst },
     projects: [
-      { extends: true, test: { name: 'parts', include: parts, sequence: { groupOrder: 0 } } },
+      { extends: true, test: { name: 'parts', include: parts, maxWorkers, sequence: { groupOrder: 0 } } },
       {
         extends: true,
         test: {
           name: 'cluster',
-          include: [...cluster, ...waiting],
+          include: cluster,
           exclude: unavailable,
           globalSetup,
           maxWorkers: Math.min(maxWorkers, 3),
@@ -71,7 +64,7 @@ export default defineConfig({
         test: {
           name: 'together',
           include: ['test/**/*.test.ts'],
-          exclude: [...alone, ...cluster, ...waiting, ...unbreakable],
+          exclude: [...alone, ...cluster, ...unbreakable],
           globalSetup,
           maxWorkers,
           sequence: { groupOrder: 2 },

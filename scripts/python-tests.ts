@@ -77,8 +77,8 @@ export const runPythonTests = async (
     await cp(join(box, 'server'), copy, { recursive: true });
     await followCommand([`${venv}/bin/python`, '-m', 'compileall', '-q', copy], { log: () => {}, signal });
     await followCommand(['chmod', '-R', 'a+rX', copy], { log: () => {}, signal });
-    // The tests mostly wait for boxes: three files at once keep two cores busy.
-    const { failures, ...all } = await run('report.xml', ['-n', '3', '--dist', 'loadfile', '--no-loadscope-reorder']);
+    // The tests mostly wait for boxes: four files at once keep two cores busy.
+    const { failures, ...all } = await run('report.xml', ['-n', '4', '--dist', 'loadfile', '--no-loadscope-reorder']);
     if (failures.length === 0 || failures.length > most || signal.aborted) return { ...all, unsteady: [] };
     const again = await run('again.xml', ['--last-failed']);
     if (again.failed > 0) return { ...all, unsteady: [] };

@@ -15,13 +15,15 @@ from box import Box, start_box
 
 # The slowest files start first, so that none of them runs alone at the end.
 LONG = (
-    "test_binding",
+    "test_notebooks",
     "test_forks",
-    "test_terminals",
     "test_file_watch",
-    "test_final_output",
+    "test_saved_variables",
     "test_limits",
-    "test_causes",
+    "test_executions",
+    "test_binding",
+    "test_file_search",
+    "test_kernel_start",
 )
 
 
