@@ -6,11 +6,12 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { testFolder } from '../../scripts/project.ts';
 import { freePort } from '../free-port.ts';
 
 const run = promisify(execFile);
 const source = resolve(import.meta.dirname, 'servers');
-const cache = resolve(import.meta.dirname, '../../.codebox/test-servers');
+const cache = join(testFolder, 'stores');
 const installMs = 500_000;
 const readyMs = 60_000;
 
