@@ -27,6 +27,8 @@ describe.each(anyDriver)('the end of a run that its reader gets, on the %s drive
     const db = new pg.Client({ connectionString: await databaseUrl(deleter.dataDir) });
     await db.connect();
     onTestFinished(() => db.end());
+    // No sweep meters the box: the next record of its use is that of its deletion.
+    await db.query(`update instances set metered_at = now() + interval '1 hour'`);
     const response = await follower.call(`/v1/boxes/${box.id}/executions`, {
       method: 'POST',
       headers: { accept: 'application/x-ndjson' },
