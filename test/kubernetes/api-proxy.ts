@@ -43,7 +43,7 @@ export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
     if (typeof fault === 'number' || fault === 'roles not read') {
       const code = fault === 'roles not read' ? 403 : fault;
       const message =
-        code !== fault ? 'pods is forbidden: RBAC: role.rbac.authorization.k8s.io "gateway" not found' : '';
+        code !== fault ? 'pods is forbidden: User "gateway" cannot create resource "pods" in API group ""' : '';
       near.resume();
       response.writeHead(code, { 'content-type': 'application/json', 'retry-after': '1' });
       response.end(JSON.stringify({ kind: 'Status', status: 'Failure', code, message }));

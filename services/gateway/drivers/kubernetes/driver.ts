@@ -30,8 +30,11 @@ const createDeadlineMs = 30_000;
 const idsAtOnce = 50;
 /** How an API server refuses a pod that names what does not exist, that it cannot read, or that a policy or a webhook forbids. */
 const lastingRefusals = new Set([400, 403, 404, 422]);
-/** How it refuses one soon after its start, when it has not read all roles yet. */
-const rolesNotRead = /RBAC: .*not found/;
+/**
+ * How it refuses what the gateway may not do, which says nothing about the pod: soon after its start it has not read all roles and their
+ * bindings yet.
+ */
+const notAllowed = /is forbidden: User .* cannot /;
 /** The number of removed pods whose disruption is remembered. */
 const maxDisruptions = 1000;
 
@@ -231,7 +234,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     if (!isRefused) await destroy(parts, spec.id, AbortSignal.timeout(createDeadlineMs)).catch(() => undefined);
     if (isRefused && /exceeded quota/.test(String(refusal)))
       throw new InstanceFailed({ code: 'unschedulable', detail: String(refusal) }, cause);
-    if (lastingRefusals.has(status) && !rolesNotRead.test(String(refusal)))
+    if (lastingRefusals.has(status) && !notAllowed.test(String(refusal)))
       throw new InstanceFailed({ code: 'refused', detail: String(refusal) }, cause);
     throw cause;
   }
