@@ -23,7 +23,8 @@ export interface ServingInstance {
 }
 
 const inspectEveryMs = 300;
-const pollMs = 20;
+/** Each attempt takes CPU time, so those of a long start are further apart: by a fortieth of the time that it has taken. */
+const [shortestPauseMs, longestPauseMs] = [20, 250];
 
 /** Returns how long the transfer of a box's files may take: about half an hour for the default disk, more for a larger one. */
 export const filesMs = ({ limits }: { limits: { diskMb: number } }): number => 600_000 + limits.diskMb * 1000;
@@ -36,6 +37,8 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
 
   /** Creates an instance, and waits until it runs and its box server responds. */
   const createServing = async (spec: InstanceSpec, signal: AbortSignal, hold: Hold): Promise<ServingInstance> => {
+    const begunMs = performance.now();
+    const pauseMs = () => Math.min(Math.max((performance.now() - begunMs) / 40, shortestPauseMs), longestPauseMs);
     // Begun before the instance is created or read, so that no change is missed.
     let change = changed(spec.id, signal);
     for (let instance: Instance | undefined = await driver.create(spec, signal); ; ) {
@@ -44,7 +47,8 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
       hold(instance?.awaitsHost === true);
       const address = instance?.address;
       const server = address === undefined ? undefined : connections.to(spec.id, address);
-      if (address !== undefined && server && (await respondsBefore(change, server, signal))) return { address, server };
+      if (address !== undefined && server && (await respondsBefore(change, server, pauseMs, signal)))
+        return { address, server };
       await change;
       signal.throwIfAborted();
       change = changed(spec.id, signal);
@@ -89,10 +93,11 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
 
 export type Launch = ReturnType<typeof createLaunch>;
 
-/** Resolves with whether a box server responds before its instance is to be inspected again. */
+/** Resolves with whether a box server responds before its instance is to be inspected again; `pauseMs` returns the pause between attempts. */
 const respondsBefore = async (
   change: Promise<void>,
   server: Pick<BoxConnection, 'health'>,
+  pauseMs: () => number,
   signal: AbortSignal,
 ): Promise<boolean> => {
   let isDue = false;
@@ -108,7 +113,7 @@ const respondsBefore = async (
       signal.throwIfAborted();
       if (!hasCode(error, 'unavailable') || error instanceof OtherApi) throw error;
     }
-    await sleep(pollMs, undefined, { signal });
+    await sleep(pauseMs(), undefined, { signal });
   } while (!isDue);
   return false;
 };
