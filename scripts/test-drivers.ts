@@ -21,7 +21,7 @@ export const testPrograms: readonly SystemProgram[] = [
   { program: 'git', package: 'git' },
   { program: 'curl', package: 'curl' },
   { program: 'jq', package: 'jq' },
-  { program: 'chromium', package: 'chromium' },
+  { program: 'chromium-headless-shell', package: 'chromium-headless-shell' },
   { program: '/usr/share/doc/python3-venv', package: 'python3-venv' },
   { program: '/etc/ssl/certs/ca-certificates.crt', package: 'ca-certificates' },
 ];

@@ -1,4 +1,8 @@
+import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
+
+/** Chromium without windows takes a third less CPU time, but not every distribution has it. */
+const [shell, whole] = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 
 /** Flags that let Chromium run as root, headless, and without network requests of its own. */
 const flags = [
@@ -15,4 +19,4 @@ const flags = [
 
 /** Launches the Chromium of the system, headless. The caller closes it. */
 export const launchChromium = (): Promise<Browser> =>
-  chromium.launch({ executablePath: '/usr/bin/chromium', args: flags });
+  chromium.launch({ executablePath: existsSync(shell) ? shell : whole, args: flags });
