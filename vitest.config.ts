@@ -10,8 +10,8 @@ const report = process.env.CODEBOX_TEST_REPORT;
 const folder = `${import.meta.dirname}/.codebox/test-cache`;
 
 /** What leaves its neighbours no processor. */
-const alone = ['test/faults/overload.test.ts', 'test/faults/kills.test.ts'];
-/** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does. */
+const alone = ['test/faults/overload.test.ts'];
+/** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does, and at first with nothing else. */
 const cluster = ['test/**/kubernetes!(-nodes).test.ts'];
 /**
  * What kills parts of that cluster, and stops it once nothing else needs it: its programs take a tenth of a processor. It mostly waits, and
@@ -26,9 +26,11 @@ const unavailable = [
 ];
 const unbreakable = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : breaking;
 const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 5);
+/** For tests that need a cluster, and the small ones that use the processors while the last of those wait. */
+const fewWorkers = Math.min(maxWorkers, 3);
 /** Their products are shared by all projects. */
 const globalSetup = ['test/prepared-database.ts', 'test/prepared-services.ts'];
-/** Small tests of single modules, beside them. */
+/** Small tests of single modules, beside them. They are shorter than those that need a cluster, so they run after them. */
 const parts = ['services/**/*.test.ts', 'scripts/**/*.test.ts'];
 
 // Boxes share the machine, and their tests often wait: five files at once keep two cores busy.
@@ -47,7 +49,7 @@ export default defineConfig({
     ...(report && { outputFile: { json: report } }),
     sequence: { sequencer: LongestFirst },
     projects: [
-      { extends: true, test: { name: 'parts', include: parts, maxWorkers, sequence: { groupOrder: 0 } } },
+      { extends: true, test: { name: 'parts', include: parts, maxWorkers: fewWorkers, sequence: { groupOrder: 0 } } },
       {
         extends: true,
         test: {
@@ -55,8 +57,8 @@ export default defineConfig({
           include: cluster,
           exclude: unavailable,
           globalSetup,
-          maxWorkers: Math.min(maxWorkers, 3),
-          sequence: { groupOrder: 1 },
+          maxWorkers: fewWorkers,
+          sequence: { groupOrder: 0 },
         },
       },
       {
@@ -67,10 +69,10 @@ export default defineConfig({
           exclude: [...alone, ...cluster, ...unbreakable],
           globalSetup,
           maxWorkers,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
         },
       },
-      { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 3 } } },
+      { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
     ],
   },
 });
