@@ -25,8 +25,10 @@ export const setup = async (): Promise<void> => {
   await store.close();
   await dropTemplates(postgres.url);
   await postgres.stop();
-  // `fsync` matters only in a crash of the whole machine, and each commit would wait for a disk that tests keep busy.
-  await appendFile(join(folder, 'data/postgresql.auto.conf'), 'fsync = off\n');
+  // `fsync` matters only in a crash of the whole machine, and each commit would wait for a disk that tests keep busy. The others save
+  // processes of servers that live for a minute.
+  const settings = ['fsync = off', 'autovacuum = off', 'io_method = sync', 'max_logical_replication_workers = 0'];
+  await appendFile(join(folder, 'data/postgresql.auto.conf'), `${settings.join('\n')}\n`);
 };
 
 /**
