@@ -128,6 +128,9 @@ const openHost = (): Host => {
 /** Settings that services read from their configuration; libraries read others from the environment of the process. */
 const isSetting = (name: string): boolean => /^(CODEBOX|DATABASE|OPENAI|ANTHROPIC)_/.test(name);
 
+/** Whether a service with these settings can run in a process that others share. */
+export const canBeHosted = (env: Record<string, string>): boolean => Object.keys(env).every(isSetting);
+
 /**
  * Starts a service in the process that all hosted services of this worker share: that takes a fraction of the CPU time of a process, whose
  * code is cold. Throws if a setting is not one of the service's configuration.

@@ -19,7 +19,7 @@ import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
 import { quickFolder } from '../quick-folder.ts';
-import { hostService, ownProcess, type RunningService, waitUntilReady } from '../running-services.ts';
+import { canBeHosted, hostService, ownProcess, type RunningService, waitUntilReady } from '../running-services.ts';
 
 /** The drivers that the set-up could prepare, production's first; suites whose outcome depends on the boxes run on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
@@ -94,7 +94,7 @@ export const startGateways = async (
  * sets templates or `usualBoxes`.
  */
 export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> =>
-  serve((settings) => hostService('gateway', settings), driver, env, await dataFolder(env));
+  serve(hosted, driver, env, await dataFolder(env));
 
 /**
  * The same as a process of its own, for tests that kill or measure it, or that set what libraries read from the environment. It runs the
@@ -129,14 +129,19 @@ const serveProcess = async (
   root = projectFolder,
 ): Promise<GatewayProcess> => {
   const { launch, ...process } = ownProcess('gateway', root);
-  return Object.assign(await serve(launch, driver, env, dataDir), process);
+  return Object.assign(await serve(launch, driver, env, dataDir, root === projectFolder ? hosted : launch), process);
 };
 
+type Launch = (env: Record<string, string>) => Promise<RunningService>;
+
+const hosted: Launch = (env) => hostService('gateway', env);
+
 const serve = async (
-  launch: (env: Record<string, string>) => Promise<RunningService>,
+  launch: Launch,
   driver: string,
   env: Record<string, string>,
   dataDir: string,
+  launchToClean = hosted,
 ): Promise<RunningGateway> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -145,9 +150,9 @@ const serve = async (
   const otherKeys: string[] = [];
   const settings: Record<string, string> = { CODEBOX_WARM_BOXES: '0', CODEBOX_QUEUE_SECONDS: '0', ...env };
 
-  const start = async () => {
+  const start = async (by = launch) => {
     const templates = settings.CODEBOX_TEMPLATES ?? (await writeLeanTemplate(dataDir, settings.CODEBOX_WARM_BOXES));
-    service = await launch({
+    service = await by({
       CODEBOX_DATA_DIR: dataDir,
       CODEBOX_PORT: String(port),
       CODEBOX_DRIVER: driver,
@@ -217,7 +222,7 @@ const serve = async (
         settings.CODEBOX_WARM_BOXES = '0';
         delete settings.CODEBOX_TEMPLATES;
       }
-      if (service.hasEnded()) await start();
+      if (service.hasEnded()) await start(canBeHosted(settings) ? launchToClean : launch);
       for (const { boxes } of [client, ...otherKeys.map((key) => createClient({ url, key }))])
         for await (const box of boxes.list()) await boxes.delete(box.id);
       await service.stop();
