@@ -37,8 +37,11 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
 
   /** Creates an instance, and waits until it runs and its box server responds. */
   const createServing = async (spec: InstanceSpec, signal: AbortSignal, hold: Hold): Promise<ServingInstance> => {
-    const begunMs = performance.now();
-    const pauseMs = () => Math.min(Math.max((performance.now() - begunMs) / 40, shortestPauseMs), longestPauseMs);
+    let runsSinceMs: number | undefined;
+    const pauseMs = () => {
+      runsSinceMs ??= performance.now();
+      return Math.min(Math.max((performance.now() - runsSinceMs) / 40, shortestPauseMs), longestPauseMs);
+    };
     // Begun before the instance is created or read, so that no change is missed.
     let change = changed(spec.id, signal);
     for (let instance: Instance | undefined = await driver.create(spec, signal); ; ) {
@@ -113,7 +116,8 @@ const respondsBefore = async (
       signal.throwIfAborted();
       if (!hasCode(error, 'unavailable') || error instanceof OtherApi) throw error;
     }
-    await sleep(pauseMs(), undefined, { signal });
+    await Promise.race([change, sleep(pauseMs(), undefined, { signal }).catch(() => {})]);
+    signal.throwIfAborted();
   } while (!isDue);
   return false;
 };
