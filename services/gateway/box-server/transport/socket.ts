@@ -10,8 +10,8 @@ const O_PATH = 0o10000000;
 const connectDeadlineMs = 5000;
 
 /**
- * What all connections share, with no part of any box in it: to make one takes longer than to find that nothing listens yet. No authority has
- * signed the certificates, so it trusts none.
+ * Shared by all connections, as it contains nothing of a box: making one takes longer than finding that nothing listens yet. The certificates
+ * are self-signed, so no authority is loaded.
  */
 const secureContext = createSecureContext({ minVersion: 'TLSv1.3', ca: [] });
 
@@ -33,7 +33,7 @@ export const connectToBox = async ({ address, token }: Endpoint): Promise<Socket
 };
 
 const connectTls = async (to: { host: string; port: number }, token: string): Promise<Socket> => {
-  // The key is compared instead of the signature of the certificate.
+  // The certificate is not verified: its key is compared below.
   const socket = connectWithTls({ ...to, secureContext, rejectUnauthorized: false });
   socket.setNoDelay(true);
   await whenConnected(socket, 'secureConnect');
