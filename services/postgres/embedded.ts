@@ -145,9 +145,7 @@ const makePassword = async (file: string): Promise<void> => {
 const initialise = async (binaries: Binaries, folder: string, data: string): Promise<void> => {
   const fresh = join(folder, `data.new.${process.pid}`);
   await rm(fresh, { recursive: true, force: true });
-  // Iterations slow down who guesses passwords, and this one cannot be guessed; each connection would pay for them.
-  const login = ['--auth=scram-sha-256', '--set=scram_iterations=1'];
-  const flags = ['-U', 'codebox', ...login, `--pwfile=${join(folder, 'password')}`];
+  const flags = ['-U', 'codebox', '--auth=scram-sha-256', `--pwfile=${join(folder, 'password')}`];
   const [command, args] = asOrdinaryUser(binaries.initdb, ['-D', fresh, ...flags, '--encoding=UTF8', '--locale=C']);
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   let complaint = '';
