@@ -16,7 +16,7 @@ export const preparePython = async (
   // Compiled now: the tests run as another user, who cannot store bytecode, so every start would compile again.
   const install = ['pip', 'install', '-q', '--compile-bytecode'];
   const hash = createHash('sha256').update([python, ...install].join(' '));
-  for (const name of ['requirements.txt', 'requirements-dev.txt']) {
+  for (const name of ['requirements.txt', 'requirements-dev.txt', 'patch_packages.py']) {
     hash.update(await readFile(join(box, name)));
   }
   const stamp = hash.digest('hex');
@@ -30,6 +30,8 @@ export const preparePython = async (
   await followCommand([`${venv}/bin/pip`, 'install', '-q', uv], { log, signal });
   const wanted = ['--python', venv, '-r', join(box, 'requirements-dev.txt')];
   await followCommand([`${venv}/bin/uv`, ...install, ...wanted], { log, signal });
+  // Its pip stays as it is: the change of pip is for the folders of a box.
+  await followCommand([`${venv}/bin/python`, join(box, 'patch_packages.py'), 'rfc3987_syntax'], { log, signal });
   await writeFile(join(venv, '.stamp'), stamp);
   return venv;
 };

@@ -16,7 +16,7 @@ rm "$target/uv.txt"
 # The lock file is complete.
 UV_DEFAULT_INDEX=$index "$target/bin/uv" pip install --python "$target" --no-cache --no-deps --require-hashes \
   -r "$here/requirements.txt"
-"$target/bin/python" "$here/patch_pip.py"
+"$target/bin/python" "$here/patch_packages.py"
 sh "$here/trim.sh"
 
 # Kernels run on these, so pip installs no other version beside them.

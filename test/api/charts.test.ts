@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Chart, chartMime, chartSchema, type Execution } from '#contract';
 import { type ChartInput, chartKinds, createDice } from './chart-inputs.ts';
-import { mainDriver, type RunningGateway, startGateway, usualBoxes } from './harness.ts';
+import { mainDriver, type RunningGateway, startGateway, streamOf, usualBoxes } from './harness.ts';
 
 /** The MIME bundles of everything that was displayed, in order. */
 const bundlesOf = ({ outputs }: Execution) =>
@@ -162,5 +162,15 @@ describe.each(mainDriver)('charts on the %s driver', (driver) => {
     const [mime] = bundlesOf(await run(code));
     const name = Object.keys(mime ?? {}).find((candidate) => type.test(candidate));
     expect(JSON.stringify(mime?.[name ?? ''])).toContain('7');
+  });
+
+  test('libraries that validate JSON load without parsers that nobody uses, and make one for who does', async () => {
+    const code = [
+      'import altair, nbformat',
+      'from rfc3987_syntax import syntax_helpers as iris',
+      'made = lambda: iris.syntax_parser._made.cache_info().currsize',
+      'print(made(), iris.is_valid_syntax("iri", "https://a.example/ä"), iris.is_valid_syntax("iri", "a b"), made())',
+    ];
+    expect(streamOf((await run(code.join('\n'))).outputs, 'stdout')).toBe('0 True False 1\n');
   });
 });

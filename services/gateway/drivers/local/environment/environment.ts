@@ -128,7 +128,7 @@ const installOptions = ({ python, certificates, pipIndexUrl, env }: PrepareOptio
 
 const stampOf = async (python: string): Promise<string> => {
   const hash = createHash('sha256');
-  for (const name of ['requirements.txt', 'install.sh', 'trim.sh', 'patch_pip.py'])
+  for (const name of ['requirements.txt', 'install.sh', 'trim.sh', 'patch_packages.py'])
     hash.update(await readFile(`${imageFolder}/${name}`));
   hash.update(await runHostCommand([python, '-VV']));
   return hash.digest('hex');
