@@ -201,6 +201,24 @@ describe.concurrent('a cluster', () => {
     expect(await driver.list(deadline())).toEqual([]);
   });
 
+  test('is asked over kept connections, of which a silent one is not used again', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const proxy = await openApiProxy(namespace.kubeconfig);
+    onTestFinished(() => proxy[Symbol.asyncDispose]());
+    const { settings } = namespace;
+    const driver = await createKubernetesDriver({ deployment: 'kept', settings, kubeconfig: proxy.kubeconfig });
+    await driver.list(deadline());
+    const before = proxy.connections();
+    for (let n = 0; n < 10; n++) await driver.list(deadline());
+    expect(proxy.connections() - before, 'for ten requests in turn').toBeLessThanOrEqual(1);
+    proxy.faultOf = () => 'silence';
+    await expect(driver.list(AbortSignal.timeout(1000))).rejects.toMatchObject({ code: 'unavailable' });
+    proxy.faultOf = () => undefined;
+    expect(await driver.list(deadline())).toEqual([]);
+  });
+
   test('that evicts a pod leaves the reason, although the pod is gone', async ({ expect, onTestFinished }) => {
     const { admin, name: ns } = namespace;
     const driver = await createDriver();

@@ -24,6 +24,8 @@ export interface ApiProxy extends AsyncDisposable {
   faultOf: (request: ApiRequest) => Fault;
   /** Changes the path of each request; it is kept by default. */
   rewrite: (path: string) => string;
+  /** Returns how many connections were opened to it so far. */
+  connections: () => number;
   /** Cuts all connections, those of watches too; new ones work. */
   cut(): void;
 }
@@ -61,6 +63,10 @@ export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
     response.once('close', () => far.destroy());
     near.pipe(far);
   });
+  let connections = 0;
+  server.on('connection', () => {
+    connections += 1;
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -75,6 +81,7 @@ export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
     kubeconfig: path,
     faultOf: () => undefined,
     rewrite: (path) => path,
+    connections: () => connections,
     cut: () => server.closeAllConnections(),
     async [Symbol.asyncDispose]() {
       server.close();

@@ -1,5 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiException, type ConfigurationOptions, CoreV1Api, KubeConfig, Observable } from '@kubernetes/client-node';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  ApiException,
+  type ConfigurationOptions,
+  CoreV1Api,
+  KubeConfig,
+  Observable,
+  type RequestContext,
+} from '@kubernetes/client-node';
+import { Agent, type buildConnector } from 'undici';
 import { CodeBoxError } from '#contract';
 import { ConfigurationError } from '../../../../configuration-error.ts';
 import { orAborted } from '../../../../waiting/or-aborted.ts';
@@ -20,6 +29,36 @@ interface CallOptions {
   isRepeatable?: boolean;
 }
 
+/** Idle connections are closed before load balancers do so. */
+const keptIdleMs = 30_000;
+
+/**
+ * The library opens a connection for each request. Here requests with the same certificates use kept ones. None carries two requests at once,
+ * as those of HTTP/2 do: one that has become silent is closed with the request that gives up waiting, and holds up no other.
+ */
+class KeptConnections extends KubeConfig {
+  #connect: object | undefined;
+  #agent: Agent | undefined;
+
+  override createDispatcherOptions(...given: Parameters<KubeConfig['createDispatcherOptions']>) {
+    const options = super.createDispatcherOptions(...given);
+    const connect = options.type === 'agent' ? options.connect : undefined;
+    if (!isDeepStrictEqual(connect, this.#connect)) {
+      // The connections of an earlier one end when they have been idle for long.
+      this.#connect = connect;
+      const made = { connect: connect as buildConnector.BuildOptions, allowH2: false, keepAliveTimeout: keptIdleMs };
+      this.#agent = connect && new Agent(made);
+    }
+    // The library makes a dispatcher only where it connects through a proxy.
+    return options.type === 'agent' ? ({ type: 'none' } as const) : options;
+  }
+
+  override async applySecurityAuthentication(context: RequestContext): Promise<void> {
+    await super.applySecurityAuthentication(context);
+    if (this.#agent) context.setDispatcher(this.#agent);
+  }
+}
+
 /** Returns the HTTP status of an error response of the API server; undefined for other errors. */
 export const apiStatus = (error: unknown): number | undefined =>
   error instanceof ApiException ? error.code : undefined;
@@ -29,7 +68,7 @@ export const apiStatus = (error: unknown): number | undefined =>
  * Throws a ConfigurationError when there is none.
  */
 export const readKubeConfig = (path?: string): KubeConfig => {
-  const config = new KubeConfig();
+  const config = new KeptConnections();
   try {
     if (path === undefined) config.loadFromDefault();
     else config.loadFromFile(path);
