@@ -11,7 +11,7 @@ const folder = `${import.meta.dirname}/.codebox/test-cache`;
 
 /** What leaves its neighbours no processor. */
 const alone = ['test/faults/overload.test.ts'];
-/** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does, and at first with nothing else. */
+/** What needs a cluster, whose control plane has deadlines of its own: it starts alone, and only small tests run beside its last files. */
 const cluster = ['test/**/kubernetes!(-nodes).test.ts'];
 /**
  * What kills parts of that cluster, and stops it once nothing else needs it: its programs take a tenth of a processor. It mostly waits, and
@@ -26,11 +26,11 @@ const unavailable = [
 ];
 const unbreakable = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : breaking;
 const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 5);
-/** For tests that need a cluster, and the small ones that use the processors while the last of those wait. */
-const fewWorkers = Math.min(maxWorkers, 3);
+/** Of the tests that need a cluster, where there is one, and of the small tests after them. */
+const firstWorkers = process.env.CODEBOX_TEST_KUBECONFIG ? Math.min(maxWorkers, 3) : maxWorkers;
 /** Their products are shared by all projects. */
 const globalSetup = ['test/prepared-database.ts', 'test/prepared-services.ts'];
-/** Small tests of single modules, beside them. They are shorter than those that need a cluster, so they run after them. */
+/** Small tests of single modules, kept beside them. They fill the processors while the last tests of the cluster wait. */
 const parts = ['services/**/*.test.ts', 'scripts/**/*.test.ts'];
 
 // Boxes share the machine, and their tests often wait: five files at once keep two cores busy.
@@ -49,7 +49,7 @@ export default defineConfig({
     ...(report && { outputFile: { json: report } }),
     sequence: { sequencer: LongestFirst },
     projects: [
-      { extends: true, test: { name: 'parts', include: parts, maxWorkers: fewWorkers, sequence: { groupOrder: 0 } } },
+      { extends: true, test: { name: 'parts', include: parts, maxWorkers: firstWorkers, sequence: { groupOrder: 0 } } },
       {
         extends: true,
         test: {
@@ -57,7 +57,7 @@ export default defineConfig({
           include: cluster,
           exclude: unavailable,
           globalSetup,
-          maxWorkers: fewWorkers,
+          maxWorkers: firstWorkers,
           sequence: { groupOrder: 0 },
         },
       },

@@ -62,7 +62,7 @@ export interface RunningGateway {
   dispose: () => Promise<void>;
 }
 
-/** A gateway in a process of its own. */
+/** A gateway in a process of its own, unless it is disposed of: that may start it once more where hosted ones run. */
 export interface GatewayProcess extends RunningGateway {
   pid: () => number;
   /** Sends a signal, and waits until the process has ended. */
@@ -141,6 +141,7 @@ const serve = async (
   driver: string,
   env: Record<string, string>,
   dataDir: string,
+  // A copy of the project cannot be hosted.
   launchToClean = hosted,
 ): Promise<RunningGateway> => {
   const port = await freePort();
