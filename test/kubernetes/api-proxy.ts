@@ -75,7 +75,8 @@ export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
   const account = new KubeConfig();
   const through = { ...cluster, server: `http://127.0.0.1:${port}`, skipTLSVerify: true };
   account.loadFromClusterAndUser(through, config.getCurrentUser() ?? { name: 'nobody' });
-  const path = `${kubeconfig}-proxied`;
+  // A file of its own: tests with proxies run at the same time.
+  const path = `${kubeconfig}-proxied-${port}`;
   await writeFile(path, account.exportConfig(), { mode: 0o600 });
   const proxy: ApiProxy = {
     kubeconfig: path,
