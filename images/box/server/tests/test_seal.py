@@ -32,14 +32,17 @@ def test_a_run_that_has_ended_keeps_its_end(folder: Path) -> None:
 
 def test_a_run_that_ends_later_has_no_end(folder: Path) -> None:
     code = (
-        "import pathlib, time\nprint('now', flush=True)\ntime.sleep(1)\nprint('later')\npathlib.Path('ended').touch()"
+        "import pathlib, time\nprint('now', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+        "print('later')\npathlib.Path('ended').touch()"
     )
     with start_box(folder, forks=False) as box:
-        run, command = box.start(code), box.command("sleep 1; echo later; touch commanded")
+        run = box.start(code)
+        command = box.command("until [ -e go ]; do sleep 0.05; done; echo later; touch commanded")
         run.until("stdout")
         command.until("started")
         seal(box)
         # What runs goes on.
+        (box.data / "go").touch()
         eventually(lambda: {"ended", "commanded"} <= {path.name for path in (folder / "root" / "data").iterdir()}, 30)
         eventually(lambda: run.get()["state"] == command.get()["state"] == "done", 30)
         assert (run.get()["done"], command.get()["done"]) == (None, None)
