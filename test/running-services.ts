@@ -128,16 +128,17 @@ const openHost = (): Host => {
 /** Settings that services read from their configuration; libraries read others from the environment of the process. */
 const isSetting = (name: string): boolean => /^(CODEBOX|DATABASE|OPENAI|ANTHROPIC)_/.test(name);
 
-/** Whether a service with these settings can run in a process that others share. */
-export const canBeHosted = (env: Record<string, string>): boolean => Object.keys(env).every(isSetting);
+/** Returns a setting for which a service needs a process of its own; undefined if there is none. */
+export const ownSetting = (env: Record<string, string>): string | undefined =>
+  Object.keys(env).find((name) => !isSetting(name));
 
 /**
  * Starts a service in the process that all hosted services of this worker share: that takes a fraction of the CPU time of a process, whose
  * code is cold. Throws if a setting is not one of the service's configuration.
  */
 export const hostService = async (service: Service, env: Record<string, string>): Promise<RunningService> => {
-  const other = Object.keys(env).find((name) => !isSetting(name));
-  if (other !== undefined) throw new Error(`${other} is for a whole process: the service needs one of its own.`);
+  const own = ownSetting(env);
+  if (own !== undefined) throw new Error(`${own} is for a whole process: the service needs one of its own.`);
   const { child, output, send } = openHost();
   const start = output.length();
   lastId += 1;

@@ -19,7 +19,7 @@ import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
 import { quickFolder } from '../quick-folder.ts';
-import { canBeHosted, hostService, ownProcess, type RunningService, waitUntilReady } from '../running-services.ts';
+import { hostService, ownProcess, ownSetting, type RunningService, waitUntilReady } from '../running-services.ts';
 
 /** The drivers that the set-up could prepare, production's first; suites whose outcome depends on the boxes run on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
@@ -223,7 +223,7 @@ const serve = async (
         settings.CODEBOX_WARM_BOXES = '0';
         delete settings.CODEBOX_TEMPLATES;
       }
-      if (service.hasEnded()) await start(canBeHosted(settings) ? launchToClean : launch);
+      if (service.hasEnded()) await start(ownSetting(settings) === undefined ? launchToClean : launch);
       for (const { boxes } of [client, ...otherKeys.map((key) => createClient({ url, key }))])
         for await (const box of boxes.list()) await boxes.delete(box.id);
       await service.stop();
