@@ -32,6 +32,9 @@ interface CallOptions {
 /** Idle connections are closed before load balancers do so. */
 const keptIdleMs = 30_000;
 
+const agentFor = (connect: buildConnector.BuildOptions): Agent =>
+  new Agent({ connect, allowH2: false, keepAliveTimeout: keptIdleMs });
+
 /**
  * The library opens a connection for each request. Here requests with the same certificates use kept ones. None carries two requests at once,
  * as those of HTTP/2 do: one that has become silent is closed with the request that gives up waiting, and holds up no other.
@@ -46,8 +49,7 @@ class KeptConnections extends KubeConfig {
     if (!isDeepStrictEqual(connect, this.#connect)) {
       // The connections of an earlier one end when they have been idle for long.
       this.#connect = connect;
-      const made = { connect: connect as buildConnector.BuildOptions, allowH2: false, keepAliveTimeout: keptIdleMs };
-      this.#agent = connect && new Agent(made);
+      this.#agent = connect && agentFor(connect as buildConnector.BuildOptions);
     }
     // The library makes a dispatcher only where it connects through a proxy.
     return options.type === 'agent' ? ({ type: 'none' } as const) : options;
