@@ -236,7 +236,7 @@ test('no source file is longer than 400 lines', async () => {
   const long: string[] = [];
   for (const root of ['services', 'scripts', 'test', 'images/box/server', 'clients']) {
     for (const entry of await readdir(join(project, root), { recursive: true })) {
-      if (!/\.(ts|tsx|py|mjs)$/.test(entry) || entry === 'python/codebox_client/models.py') continue;
+      if (!/\.(ts|tsx|py|mjs)$/.test(entry)) continue;
       const lines = (await readFile(join(project, root, entry), 'utf8')).split('\n').length;
       if (lines > 401) long.push(`${root}/${entry}: ${lines}`);
     }

@@ -1,5 +1,5 @@
 """
-Writes the generated parts of the package: `models.py` from `openapi.yaml`, and `_sync` from `_async`.
+Writes the generated parts of the package: `models` from `openapi.yaml`, and `_sync` from `_async`.
 
 `python generate.py [FOLDER]` writes below a copy of the package in FOLDER; default: the folder of this file. It needs
 the packages of tools.txt.
@@ -7,7 +7,9 @@ the packages of tools.txt.
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,14 +21,27 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 HERE = Path(__file__).parent
-# The models that calls return; those that they refer to are added. `options.py` has the arguments.
-RETURNED = [
-    *("Box", "BoxStats", "Caller", "Chart", "Command", "CommandEvent", "CommandSummary", "Context", "Execution"),
-    *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),
-    *("ApiKey", "AuditEntry", "CreatedLink", "CreatedWebhook", "Link", "NewApiKey", "Tenant", "Terminal", "Usage"),
-    *("BuildEvent", "TemplateDetail", "TemplateVersion", "Variable", "Volume", "WatchEvent", "Webhook"),
-    *("Export", "ExportSummary", "WebhookDelivery"),
-]
+# The modules of `models`, with the schemas that calls return. What else a schema refers to is in the first module that
+# needs it, so that a module imports only from those above it. `options.py` has the arguments.
+RETURNED = {
+    "charts": ["Chart"],
+    "hints": ["Hint", "InstallationHint"],
+    "filesystem": ["ChangedFiles", "FileEntry", "SearchMatch", "WatchEvent"],
+    "boxes": ["Box", "BoxStats", "Context", "Package", "Variable"],
+    "commands": ["Command", "CommandEvent", "CommandSummary"],
+    "executions": ["Execution", "ExecutionEvent", "ExecutionSummary", "Run"],
+    "terminals": ["Terminal", "Ticket"],
+    "templates": ["BuildEvent", "Template", "TemplateDetail", "TemplateVersion"],
+    "volumes": ["Volume"],
+    "exports": ["Export", "ExportSummary"],
+    "links": ["CreatedLink", "Link"],
+    "webhooks": ["CreatedWebhook", "Webhook", "WebhookDelivery"],
+    "tenants": ["ApiKey", "AuditEntry", "Caller", "NewApiKey", "Tenant", "Usage"],
+}
+BASES = {
+    "executions.Execution": "codebox_client._model.WithStreams",
+    "executions.Run": "codebox_client._model.WithOutputs",
+}
 # The options of each request, and what it takes as arguments.
 TAKEN = {
     "CreateBox": ("BoxOptions", set()),
@@ -58,32 +73,28 @@ BOUNDS = {"pattern", "minLength", "maxLength", "minimum", "maximum", "minItems",
 
 def main(folder: Path) -> None:
     package = folder / "codebox_client"
-    write_models(HERE / "../../openapi.yaml", package / "models.py")
+    write_models(HERE / "../../openapi.yaml", package / "models")
     write_sync(package)
     check_options(HERE / "../../openapi.yaml")
 
 
 def write_models(document: Path, target: Path) -> None:
     schemas = yaml.safe_load(document.read_text())["components"]["schemas"]
-    kept: dict[str, Any] = {}
-    wanted = [*RETURNED]
-    while wanted:
-        name = wanted.pop()
-        if name not in kept:
-            kept[name] = without_bounds(schemas[name], wanted)
-    whole = {"openapi": "3.1.0", "info": {"title": "models", "version": "1"}, "paths": {}}
+    shutil.rmtree(target, ignore_errors=True)
+    modules = modules_of(schemas)
+    kept = {f"{module}.{name}": moved(schemas[name], modules) for name, module in sorted(modules.items())}
+    info = {"title": "models", "version": "1"}
+    whole = {"openapi": "3.1.0", "info": info, "paths": {}, "components": {"schemas": kept}}
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as source:
-        yaml.safe_dump({**whole, "components": {"schemas": {name: kept[name] for name in sorted(kept)}}}, source)
+        yaml.safe_dump(whole, source)
         subprocess.run(
             [
                 *(sys.executable, "-m", "datamodel_code_generator", "--input-file-type", "openapi"),
                 *("--input", source.name, "--output", str(target)),
                 *("--output-model-type", "pydantic_v2.BaseModel", "--target-python-version", "3.11"),
+                *("--all-exports-scope", "recursive"),
                 *("--base-class", "codebox_client._model.Model", "--snake-case-field", "--no-alias"),
-                *(
-                    "--base-class-map",
-                    '{"Execution": "codebox_client._model.WithStreams", "Run": "codebox_client._model.WithOutputs"}',
-                ),
+                *("--base-class-map", json.dumps(BASES)),
                 *("--enum-field-as-literal", "all", "--use-type-alias", "--infer-union-variant-names"),
                 *("--use-annotated", "--use-standard-collections", "--use-union-operator"),
                 *("--strict-nullable",),
@@ -95,19 +106,44 @@ def write_models(document: Path, target: Path) -> None:
         )
 
 
-def without_bounds(schema: Any, found: list[str]) -> Any:
-    """A copy of a schema without bounds; the schemas that it refers to are added to `found`."""
+def modules_of(schemas: dict[str, Any]) -> dict[str, str]:
+    """The schemas that the package has, each with its module."""
+    modules = {name: module for module, names in RETURNED.items() for name in names}
+    wanted = [*reversed(modules)]
+    while wanted:
+        name = wanted.pop()
+        found = [other for other in references_of(schemas[name]) if other not in modules]
+        modules |= dict.fromkeys(found, modules[name])
+        wanted += found
+    return modules
+
+
+def references_of(schema: Any) -> list[str]:
+    """The names of the schemas that a schema refers to."""
     if isinstance(schema, list):
-        return [without_bounds(item, found) for item in schema]
+        return [name for part in schema for name in references_of(part)]
+    if not isinstance(schema, dict):
+        return []
+    if isinstance(ref := schema.get("$ref"), str):
+        return [ref.rpartition("/")[2]]
+    return references_of([*schema.values()])
+
+
+def moved(schema: Any, modules: dict[str, str]) -> Any:
+    """A copy of a schema without bounds, which refers to others by their modules."""
+    if isinstance(schema, list):
+        return [moved(part, modules) for part in schema]
+    # The values of `$ref`, and those of a discriminator's mapping.
+    if isinstance(schema, str) and schema.startswith("#/components/schemas/"):
+        place, _, name = schema.rpartition("/")
+        return f"{place}/{modules[name]}.{name}"
     if not isinstance(schema, dict):
         return schema
-    if isinstance(ref := schema.get("$ref"), str):
-        found.append(ref.rpartition("/")[2])
     # Below `properties` the keys are names of the caller's data.
     return {
-        key: {name: without_bounds(part, found) for name, part in value.items()}
+        key: {name: moved(part, modules) for name, part in value.items()}
         if key == "properties"
-        else without_bounds(value, found)
+        else moved(value, modules)
         for key, value in schema.items()
         if key not in BOUNDS
     }
@@ -127,7 +163,7 @@ def write_sync(package: Path) -> None:
         target = package / "_sync" / source.name
         target.write_text(f"# Generated from _async/{source.name} by generate.py.\n{target.read_text()}")
     ruff = [sys.executable, "-m", "ruff"]
-    generated = ["--config", str(HERE / "pyproject.toml"), str(package / "_sync"), str(package / "models.py")]
+    generated = ["--config", str(HERE / "pyproject.toml"), str(package / "_sync"), str(package / "models")]
     subprocess.run([*ruff, "check", "-q", "--fix-only", *generated], check=True)
     subprocess.run([*ruff, "format", "-q", *generated], check=True)
 

@@ -129,7 +129,7 @@ def third(error: CodeBoxError) -> list[str]:
       const written = await Array.fromAsync(await readdir(folder, { recursive: true, withFileTypes: true }), (entry) =>
         relative(folder, join(entry.parentPath, entry.name)),
       );
-      const generated = written.filter((name) => /(models|_sync\/\w+)\.py$/.test(name));
+      const generated = written.filter((name) => /(models|_sync)\/\w+\.py$/.test(name));
       expect(generated.length).toBeGreaterThan(5);
       for (const name of generated)
         expect([name, await readFile(join(folder, name), 'utf8')]).toEqual([
