@@ -32,7 +32,7 @@ describe.each(drivers)('the MCP dialect on the %s driver', (driver) => {
     const shown = await js<Record<string, unknown>>(`
       const { client, transport, call, run } = await open();
       const seen = [];
-      const { content, structuredContent } = await call('run_code', { code: 'x = 20; print("printed"); x + 1' }, {
+      const { content, structuredContent } = await call('run_code', { code: 'x = 20; print("printed\\\\n", end=""); x + 1' }, {
         onprogress: ({ message }) => seen.push(message),
       });
       await call('run_command', { command: 'mkdir sub' });
