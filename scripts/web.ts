@@ -1,14 +1,19 @@
-import { createHash } from 'node:crypto';
+import { execFile } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { projectFolder } from './project.ts';
 
 const sourceFolder = join(projectFolder, 'services/web');
-/** The page's sources outside its own folder. */
-const further = ['services/contract', 'package-lock.json'];
+/** What it builds depends on the NODE_ENV of its process. */
+const bundler = join(projectFolder, 'node_modules/vite/bin/vite.js');
+const options = ['--emptyOutDir', '--configLoader', 'native', '--logLevel', 'warn'];
+const buildMs = 300_000;
+/** What the page is made of outside its own folder, and what makes it. */
+const further = ['services/contract', 'package-lock.json', 'scripts/web.ts'];
 /** Larger files get a lower quality: the last few percent would take ten times as long. */
 const largeBytes = 1_000_000;
 const isCompressible = /\.(html|js|css|svg|json)$/;
@@ -21,17 +26,13 @@ const isCompressible = /\.(html|js|css|svg|json)$/;
 export const buildPage = async (dataDir = join(projectFolder, '.codebox')): Promise<string> => {
   const folder = join(dataDir, 'web', await hashSources());
   if (existsSync(folder)) return folder;
-  const aside = `${folder}.${process.pid}.${Date.now()}`;
+  const aside = `${folder}.${randomUUID()}`;
   try {
-    // The bundler is large, so it is loaded only if it is needed.
-    const { build } = await import('vite');
     await mkdir(aside, { recursive: true });
-    await build({
-      root: sourceFolder,
-      configFile: join(sourceFolder, 'vite.config.ts'),
-      configLoader: 'native',
-      logLevel: 'warn',
-      build: { outDir: aside, emptyOutDir: true },
+    await promisify(execFile)(process.execPath, [bundler, 'build', sourceFolder, ...options, '--outDir', aside], {
+      timeout: buildMs,
+      // With another value the page would have the development build of React.
+      env: { ...process.env, NODE_ENV: 'production' },
     });
     await compress(aside);
     await rename(aside, folder);
@@ -52,7 +53,7 @@ const hashSources = async (): Promise<string> => {
   const hash = createHash('sha256');
   for (const place of ['services/web', ...further]) {
     const path = join(projectFolder, place);
-    const files = place.endsWith('.json') ? [path] : await filesBelow(path);
+    const files = extname(place) === '' ? await filesBelow(path) : [path];
     for (const file of files) hash.update(`${file.slice(projectFolder.length)}\0`).update(await readFile(file));
   }
   return hash.digest('hex').slice(0, 16);

@@ -39,6 +39,14 @@ describe('the built page', () => {
     }
   });
 
+  test('has the production build of React, whatever the environment of the caller is for', async () => {
+    expect(process.env.NODE_ENV).toBe('test');
+    const html = await readFile(join(folder, 'index.html'), 'utf8');
+    const [, path = ''] = /src="\/([^"]+)"/.exec(html) ?? [];
+    // Part of the stack traces of the development build.
+    expect(await readFile(join(folder, path), 'utf8')).not.toContain('react_stack_bottom_frame');
+  });
+
   test('has no inline script or style, and refers to no other host', async () => {
     const html = await readFile(join(folder, 'index.html'), 'utf8');
     expect(html).not.toMatch(/<script(?![^>]*\ssrc=)|<style|\son\w+=|https?:\/\//);
