@@ -7,11 +7,9 @@ import { runCaptured, type Totals } from './steps.ts';
  */
 export const runChecks = async (signal: AbortSignal, venv?: string): Promise<Totals> => {
   const bin = 'node_modules/.bin';
-  // What has not changed since the last run is not checked again.
-  const incremental = (name: string) => ['--incremental', '--tsBuildInfoFile', `.codebox/checks/${name}.tsbuildinfo`];
   const checks: (readonly string[])[] = [
-    [`${bin}/tsc`, '--noEmit', ...incremental('services')],
-    [`${bin}/tsc`, '--noEmit', '-p', 'services/web', ...incremental('page')],
+    [`${bin}/tsc`, '--noEmit'],
+    [`${bin}/tsc`, '--noEmit', '-p', 'services/web'],
     [`${bin}/biome`, 'check', '--error-on-warnings', '.'],
     [process.execPath, 'node_modules/knip/bin/knip.js', '--treat-config-hints-as-errors'],
   ];
