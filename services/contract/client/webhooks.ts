@@ -11,7 +11,7 @@ import {
 } from '../tenants/webhooks.ts';
 import { type CallOptions, pathOf, type Transport } from './transport.ts';
 
-/** URLs that are told about ends of runs, boxes and quotas. */
+/** URLs to which the events of a tenant are posted, such as the end of a run or a box. */
 export const createWebhooks = (transport: Transport) => ({
   /** Only the result has the `secret`, which verifies the signatures. */
   create: (body: CreateWebhook, options?: CallOptions): Promise<CreatedWebhook> =>
@@ -38,7 +38,7 @@ export const createWebhooks = (transport: Transport) => ({
   delete: (webhook: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('webhooks', webhook), options }),
 
-  /** What a webhook was told, newest first. */
+  /** The deliveries of a webhook, newest first. */
   deliveries: (webhook: string, options?: CallOptions) =>
     transport.items(webhookDeliveryPageSchema, { path: pathOf('webhooks', webhook, 'deliveries'), options }),
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { fetchUrlSchema } from '../values/fetch-url.ts';
 import { pageSchema } from '../values/page.ts';
 
-/** What a webhook can be told about. */
+/** The types of events that a webhook can get. */
 export const webhookTypes = ['execution.ended', 'box.ended', 'export.ended', 'quota.exceeded'] as const;
 
 const typesSchema = z.array(z.enum(webhookTypes)).min(1).max(webhookTypes.length).meta({

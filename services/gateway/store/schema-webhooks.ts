@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import { boolean, index, integer, jsonb, pgTable, text, uniqueIndex } from 'drizzle-orm/pg-core';
 import { instant, tenants } from './schema.ts';
 
-/** URLs that tenants want to be told at. Their secrets are derived from the secret of the deployment. */
+/** URLs to which the events of a tenant are posted. Their secrets are derived from the secret of the deployment. */
 export const webhooks = pgTable(
   'webhooks',
   {
@@ -26,8 +26,8 @@ export const webhooks = pgTable(
 );
 
 /**
- * What webhooks are told: triggers on `boxes`, `executions`, `file_exports` and `usage` write a row in the transaction of what it tells about. While it is
- * pending, `nextAt` is its next attempt, or the end of the lease of the gateway that makes one.
+ * Events, with a row for each webhook: triggers on `boxes`, `executions`, `file_exports` and `usage` write them in the transaction that causes
+ * them. While a row is pending, `nextAt` is its next attempt, or the end of the lease of the gateway that makes one.
  */
 export const webhookDeliveries = pgTable(
   'webhook_deliveries',
@@ -38,7 +38,7 @@ export const webhookDeliveries = pgTable(
       .references(() => webhooks.id, { onDelete: 'cascade' }),
     type: text('type').notNull(),
     payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
-    /** Of events that may be noticed several times, at most one with the same text is told. */
+    /** Of events that may be noticed several times, at most one with the same text is kept for a webhook. */
     once: text('once'),
     state: text('state', { enum: ['pending', 'delivered', 'failed'] })
       .notNull()

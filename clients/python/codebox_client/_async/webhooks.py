@@ -13,7 +13,7 @@ from .transport import AsyncTransport
 
 
 class AsyncWebhooks:
-    """URLs that are told about ends of runs, boxes and quotas."""
+    """URLs to which the events of a tenant are posted, such as the end of a run or a box."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
@@ -28,7 +28,7 @@ class AsyncWebhooks:
         return await self._transport.json(Webhook, Call("GET", path_of("webhooks", webhook)))
 
     async def update(self, webhook: str, **changes: Unpack[WebhookChanges]) -> Webhook:
-        """Changes what a webhook is told, or uses a disabled one again."""
+        """Changes the types of events that a webhook gets, or uses a disabled one again."""
         return await self._transport.json(Webhook, Call("PATCH", path_of("webhooks", webhook), json=to_json(changes)))
 
     async def rotate(self, webhook: str, *, grace_seconds: int | None = None) -> CreatedWebhook:
@@ -42,7 +42,7 @@ class AsyncWebhooks:
         await self._transport.done(Call("DELETE", path_of("webhooks", webhook)))
 
     def deliveries(self, webhook: str) -> AsyncIterator[WebhookDelivery]:
-        """What a webhook was told, newest first."""
+        """The deliveries of a webhook, newest first."""
         return self._transport.items(WebhookDelivery, Call("GET", path_of("webhooks", webhook, "deliveries")))
 
     async def redeliver(self, webhook: str, delivery: str) -> None:

@@ -16,7 +16,7 @@ const maxWebhooks = 10;
 /** Secrets of one webhook that sign at once. */
 const maxSecrets = 5;
 
-/** Webhooks of tenants, and the log of what they were told. */
+/** Webhooks of tenants, and the log of their deliveries. */
 export const createWebhooks = ({ webhooks, deliveries, outbound, seal }: WebhooksOptions) => {
   const find = async (tenant: string, id: string): Promise<WebhookRow> => {
     const row = await webhooks.find(tenant, id);

@@ -19,7 +19,7 @@ import type { Endpoints } from '../endpoint.ts';
 const params = z.object({ webhook: z.string().max(64) });
 const tag = 'Webhooks';
 
-/** `/v1/webhooks`: URLs that are told about ends of runs, boxes and quotas. */
+/** `/v1/webhooks`: URLs to which the events of a tenant are posted. */
 export const addWebhookRoutes = ({ add }: Endpoints, webhooks: Webhooks): void => {
   add(
     {
@@ -118,7 +118,7 @@ export const addWebhookRoutes = ({ add }: Endpoints, webhooks: Webhooks): void =
       method: 'get',
       path: '/v1/webhooks/{webhook}/deliveries',
       scope: 'boxes:read',
-      summary: 'List what a webhook was told in the last 7 days, the newest first',
+      summary: 'List the deliveries of a webhook in the last 7 days, the newest first',
       tag,
       params,
       query: pageQuerySchema,
