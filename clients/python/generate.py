@@ -22,10 +22,13 @@ from pydantic.alias_generators import to_camel
 
 HERE = Path(__file__).parent
 # The modules of `models`, with the schemas that calls return. What else a schema refers to is in the first module that
-# needs it, so that a module imports only from those above it. `options.py` has the arguments.
+# needs it. A schema is listed no later than the first one that refers to it, so that a module imports only from those
+# above it. `options.py` has the arguments.
 RETURNED = {
     "charts": ["Chart"],
     "hints": ["Hint", "InstallationHint"],
+    "causes": ["Cause"],
+    "outcomes": ["InstalledPackage", "LeftProcesses", "OutputTruncated"],
     "filesystem": ["ChangedFiles", "FileEntry", "SearchMatch", "WatchEvent"],
     "boxes": ["Box", "BoxStats", "Context", "Package", "Variable"],
     "commands": ["Command", "CommandEvent", "CommandSummary"],
@@ -80,11 +83,12 @@ def main(folder: Path) -> None:
 
 def write_models(document: Path, target: Path) -> None:
     schemas = yaml.safe_load(document.read_text())["components"]["schemas"]
-    shutil.rmtree(target, ignore_errors=True)
     modules = modules_of(schemas)
     kept = {f"{module}.{name}": moved(schemas[name], modules) for name, module in sorted(modules.items())}
     info = {"title": "models", "version": "1"}
     whole = {"openapi": "3.1.0", "info": info, "paths": {}, "components": {"schemas": kept}}
+    if target.exists():
+        shutil.rmtree(target)
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as source:
         yaml.safe_dump(whole, source)
         subprocess.run(

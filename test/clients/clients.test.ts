@@ -129,8 +129,10 @@ def third(error: CodeBoxError) -> list[str]:
       const written = await Array.fromAsync(await readdir(folder, { recursive: true, withFileTypes: true }), (entry) =>
         relative(folder, join(entry.parentPath, entry.name)),
       );
-      const generated = written.filter((name) => /(models|_sync)\/\w+\.py$/.test(name));
-      expect(generated.length).toBeGreaterThan(5);
+      const isGenerated = (name: string) => /(models|_sync)\/\w+\.py$/.test(name);
+      const generated = written.filter(isGenerated).sort();
+      expect(generated).toContain('codebox_client/models/boxes.py');
+      expect(generated).toEqual((await readdir(sources, { recursive: true })).filter(isGenerated).sort());
       for (const name of generated)
         expect([name, await readFile(join(folder, name), 'utf8')]).toEqual([
           name,

@@ -20,6 +20,7 @@ from .boxes import (
     Startup,
     Variable,
 )
+from .causes import Cause, Quota
 from .charts import (
     Chart,
     ChartAxes,
@@ -49,11 +50,7 @@ from .commands import (
     CommandStderr,
     CommandStdout,
     CommandSummary,
-    InstalledPackage,
-    LeftProcess,
-    LeftProcesses,
     NotebookCell,
-    OutputTruncated,
 )
 from .executions import (
     Execution,
@@ -78,10 +75,8 @@ from .executions import (
 )
 from .exports import Export, ExportedFile, ExportFailure, ExportSummary
 from .filesystem import (
-    Cause,
     ChangedFiles,
     FileEntry,
-    Quota,
     SearchMatch,
     WatchEnd,
     WatchEvent,
@@ -101,6 +96,7 @@ from .hints import (
     RestartKernelHint,
 )
 from .links import CreatedLink, Link
+from .outcomes import InstalledPackage, LeftProcess, LeftProcesses, OutputTruncated
 from .templates import (
     BuildEvent,
     BuildEventDone,

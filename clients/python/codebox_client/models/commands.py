@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType
 
 from codebox_client._model import Model
 
-from . import filesystem, hints
+from . import causes, filesystem, hints, outcomes
 
 
 class CommandStarted(Model):
@@ -32,24 +32,6 @@ class CommandStdout(Model):
     seq: int
     text: str
     type: Literal["stdout"]
-
-
-class InstalledPackage(Model):
-    name: str
-    version: str
-
-
-class LeftProcess(Model):
-    age_ms: int | None = None
-    command: str
-    memory_bytes: int
-    pid: int
-
-
-LeftProcesses = TypeAliasType("LeftProcesses", list[LeftProcess] | None)
-"""
-Processes that the run started and that still run, including daemons: at most 20, largest first.
-"""
 
 
 class NotebookCell(Model):
@@ -77,29 +59,18 @@ class NotebookCell(Model):
     type: Literal["cell"]
 
 
-class OutputTruncated(Model):
-    """
-    Output was dropped at this point because the run printed more than is kept.
-    """
-
-    dropped_bytes: int
-    dropped_events: int
-    seq: int
-    type: Literal["truncated"]
-
-
 class CommandDone(Model):
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     cpu_ms: float | None = None
     duration_ms: float
     exit_code: int | None
     files: filesystem.ChangedFiles | None = None
     hint: hints.InstallationHint | None = None
-    installed: list[InstalledPackage] | None = None
+    installed: list[outcomes.InstalledPackage] | None = None
     """
     Packages that an installation added or changed.
     """
-    processes: LeftProcesses | None = None
+    processes: outcomes.LeftProcesses | None = None
     seq: int
     signal: str | None
     status: Literal["ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
@@ -109,7 +80,7 @@ class CommandDone(Model):
 CommandEvent = TypeAliasType(
     "CommandEvent",
     Annotated[
-        CommandStarted | CommandStdout | CommandStderr | NotebookCell | OutputTruncated | CommandDone,
+        CommandStarted | CommandStdout | CommandStderr | NotebookCell | outcomes.OutputTruncated | CommandDone,
         Field(discriminator="type"),
     ],
 )
@@ -118,7 +89,7 @@ CommandEvent = TypeAliasType(
 class CommandSummary(Model):
     argv: list[str] | None
     box: str
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     command: str | None
     cpu_ms: float | None
     cwd: str
@@ -130,13 +101,13 @@ class CommandSummary(Model):
     files: filesystem.ChangedFiles | None
     hint: hints.InstallationHint | None = None
     id: str
-    installed: list[InstalledPackage] | None = None
+    installed: list[outcomes.InstalledPackage] | None = None
     """
     For an installation: the packages that it added or changed.
     """
     last_seq: int
     pid: int | None
-    processes: LeftProcesses
+    processes: outcomes.LeftProcesses
     signal: str | None
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
 
@@ -144,7 +115,7 @@ class CommandSummary(Model):
 class Command(Model):
     argv: list[str] | None
     box: str
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     command: str | None
     cpu_ms: float | None
     cwd: str
@@ -156,7 +127,7 @@ class Command(Model):
     files: filesystem.ChangedFiles | None
     hint: hints.InstallationHint | None = None
     id: str
-    installed: list[InstalledPackage] | None = None
+    installed: list[outcomes.InstalledPackage] | None = None
     """
     For an installation: the packages that it added or changed.
     """
@@ -166,7 +137,7 @@ class Command(Model):
     Both streams in order: every event except started and done.
     """
     pid: int | None
-    processes: LeftProcesses
+    processes: outcomes.LeftProcesses
     signal: str | None
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
     stderr: str

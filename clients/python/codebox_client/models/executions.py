@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType
 
 from codebox_client._model import Model, WithOutputs, WithStreams
 
-from . import commands, filesystem, hints
+from . import causes, commands, filesystem, hints, outcomes
 
 
 class ExecutionClear(Model):
@@ -133,13 +133,13 @@ class RunFile(Model):
 
 
 class ExecutionDone(Model):
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     cpu_ms: float | None = None
     duration_ms: float
     execution_count: int | None = None
     files: filesystem.ChangedFiles | None = None
     peak_memory_bytes: int | None = None
-    processes: commands.LeftProcesses | None = None
+    processes: outcomes.LeftProcesses | None = None
     queued_ms: float | None = None
     seq: int
     state_lost: bool
@@ -153,7 +153,7 @@ class ExecutionDone(Model):
 class ExecutionInstall(Model):
     exit_code: int | None
     manager: hints.PackageManager
-    packages: list[commands.InstalledPackage]
+    packages: list[outcomes.InstalledPackage]
     seq: int
     text: str
     type: Literal["install"]
@@ -161,7 +161,7 @@ class ExecutionInstall(Model):
 
 class ExecutionSummary(Model):
     box: str
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     context: str | None
     cpu_ms: float | None
     created_at: AwareDatetime
@@ -173,7 +173,7 @@ class ExecutionSummary(Model):
     language: str | None
     last_seq: int
     peak_memory_bytes: int | None
-    processes: commands.LeftProcesses
+    processes: outcomes.LeftProcesses
     queued_ms: float | None
     started_at: AwareDatetime | None
     """
@@ -198,7 +198,7 @@ ExecutionEvent = TypeAliasType(
         ExecutionStarted
         | ExecutionStdout
         | ExecutionStderr
-        | commands.OutputTruncated
+        | outcomes.OutputTruncated
         | ExecutionResult
         | ExecutionDisplay
         | ExecutionDisplayUpdate
@@ -221,7 +221,7 @@ class RunError(Model):
 
 
 class RunStepResult(Model):
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     cpu_ms: float | None
     """
     CPU time of the run; null if the box does not report it.
@@ -236,7 +236,7 @@ class RunStepResult(Model):
         ExecutionStarted
         | ExecutionStdout
         | ExecutionStderr
-        | commands.OutputTruncated
+        | outcomes.OutputTruncated
         | ExecutionResult
         | ExecutionDisplay
         | ExecutionDisplayUpdate
@@ -264,7 +264,7 @@ class RunStepResult(Model):
 
 class Execution(WithStreams):
     box: str
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     context: str | None
     cpu_ms: float | None
     created_at: AwareDatetime
@@ -281,7 +281,7 @@ class Execution(WithStreams):
     All outputs in order: every event except started and done. Null when the box no longer has them.
     """
     peak_memory_bytes: int | None
-    processes: commands.LeftProcesses
+    processes: outcomes.LeftProcesses
     queued_ms: float | None
     started_at: AwareDatetime | None
     """
@@ -296,7 +296,7 @@ class Execution(WithStreams):
 
 
 class Run(WithOutputs):
-    cause: filesystem.Cause | None = None
+    cause: causes.Cause | None = None
     cpu_ms: float | None
     """
     CPU time of the run; null if the box does not report it.
@@ -315,7 +315,7 @@ class Run(WithOutputs):
         ExecutionStarted
         | ExecutionStdout
         | ExecutionStderr
-        | commands.OutputTruncated
+        | outcomes.OutputTruncated
         | ExecutionResult
         | ExecutionDisplay
         | ExecutionDisplayUpdate
