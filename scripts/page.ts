@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { projectFolder } from './project.ts';
 
 /**
- * Builds the page in a process of its own, because the bundler takes more memory than everything else. Resolves with its folder,
+ * Builds the page in a process of its own, because compressing it takes memory that this one would keep. Resolves with its folder,
  * or logs the error and resolves with undefined.
  */
 export const buildPageAside = async (dataDir: string, log: (line: string) => void): Promise<string | undefined> => {

@@ -8,7 +8,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import { projectFolder } from './project.ts';
 
 const sourceFolder = join(projectFolder, 'services/web');
-/** What it builds depends on the NODE_ENV of its process. */
+/** Run as a program, because what it builds depends on the NODE_ENV of its process. */
 const bundler = join(projectFolder, 'node_modules/vite/bin/vite.js');
 const options = ['--emptyOutDir', '--configLoader', 'native', '--logLevel', 'warn'];
 const buildMs = 300_000;
@@ -29,11 +29,11 @@ export const buildPage = async (dataDir = join(projectFolder, '.codebox')): Prom
   const aside = `${folder}.${randomUUID()}`;
   try {
     await mkdir(aside, { recursive: true });
-    await promisify(execFile)(process.execPath, [bundler, 'build', sourceFolder, ...options, '--outDir', aside], {
-      timeout: buildMs,
-      // With another value the page would have the development build of React.
-      env: { ...process.env, NODE_ENV: 'production' },
-    });
+    const args = [bundler, 'build', sourceFolder, ...options, '--outDir', aside];
+    // With another value the page would have the development build of React.
+    const env = { ...process.env, NODE_ENV: 'production' };
+    const { stderr } = await promisify(execFile)(process.execPath, args, { timeout: buildMs, env });
+    process.stderr.write(stderr);
     await compress(aside);
     await rename(aside, folder);
   } catch (cause) {
