@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -38,14 +38,14 @@ const copyCheckedTypes = async (): Promise<void> => {
   const checked = '.codebox/checks/services.tsbuildinfo';
   if (!existsSync(join(project, checked))) return;
   await mkdir(join(folder, dirname(checked)), { recursive: true });
-  // It sees through the link to the packages.
+  // The compiler names packages by their real paths.
   const packages = relative(join(folder, dirname(checked)), join(project, 'node_modules'));
   const text = await readFile(join(project, checked), 'utf8');
   await writeFile(join(folder, checked), text.replaceAll('"../../node_modules/', `"${packages}/`));
 };
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'codebox-contributing-'));
+  folder = await realpath(await mkdtemp(join(tmpdir(), 'codebox-contributing-')));
   const copied = ['services', 'scripts', 'images', 'test', 'openapi.yaml', 'tsconfig.json', 'vitest.config.ts'];
   for (const name of copied) await cp(join(project, name), join(folder, name), { recursive: true });
   await symlink(join(project, 'node_modules'), join(folder, 'node_modules'));

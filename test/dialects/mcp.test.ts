@@ -32,6 +32,7 @@ describe.each(drivers)('the MCP dialect on the %s driver', (driver) => {
     const shown = await js<Record<string, unknown>>(`
       const { client, transport, call, run } = await open();
       const seen = [];
+      // The text comes in one write, so that there is one report of progress.
       const { content, structuredContent } = await call('run_code', { code: 'x = 20; print("printed\\\\n", end=""); x + 1' }, {
         onprogress: ({ message }) => seen.push(message),
       });
