@@ -41,6 +41,7 @@ RETURNED = {
     "webhooks": ["CreatedWebhook", "Webhook", "WebhookDelivery"],
     "tenants": ["ApiKey", "AuditEntry", "Caller", "NewApiKey", "Tenant", "Usage"],
 }
+# The classes with shortcuts, which are written by hand.
 BASES = {
     "executions.Execution": "codebox_client._model.WithStreams",
     "executions.Run": "codebox_client._model.WithOutputs",
