@@ -74,7 +74,7 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
   const read = async (id: string) => (await gateway.get<Webhook>(`/v1/webhooks/${id}`)).body;
   const delivered = (path: string, count = 1) => eventually(async () => at(path).length >= count && at(path));
 
-  test('a webhook gets the ends of runs and boxes of its tenant, signed as Standard Webhooks', async () => {
+  test('a webhook gets an event when a run or a box of its tenant ends, signed as Standard Webhooks', async () => {
     const { id, secret, ...webhook } = await make('/ends', ['execution.ended', 'box.ended', 'export.ended']);
     await make('/runs', ['execution.ended']);
     await make('/foreign', ['execution.ended', 'box.ended'], await gateway.addTenant());
@@ -314,7 +314,7 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     await remove(id);
   });
 
-  test('a webhook gets once a day that the CPU time of its tenant is used up', async () => {
+  test('a webhook gets one event a day when the CPU time of its tenant is used up', async () => {
     const { id } = await make('/quota', ['quota.exceeded']);
     const { rows } = await database.query<{ tenant_id: string }>('select tenant_id from webhooks where id = $1', [id]);
     const tenant = rows[0]?.tenant_id;
